@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+# How Hone's own targets are made: one object library per folder, all bundled into one static library.
+
+find_package(Threads REQUIRED)
+
+# Flags of Hone's own code; they never reach a user's targets.
+function(hone_compile_options target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  set_target_properties(${target} PROPERTIES
+    CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden C_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(${target} PRIVATE
+    -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers
+    $<$<BOOL:${HONE_WERROR}>:-Werror>)
+  foreach(s IN LISTS HONE_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${s} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_link_options(${target} PUBLIC -fsanitize=${s})
+  endforeach()
+endfunction()
+
+# The library itself neither throws nor asks for run-time type information.
+function(hone_library_options target)
+  hone_compile_options(${target})
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions> $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>
+    -ffunction-sections -fdata-sections)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_include_directories(${target} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/core/include> $<INSTALL_INTERFACE:include>)
+endfunction()
+
+function(hone_add_object_folder target folder)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
+  if(sources)
+    add_library(${target} OBJECT ${sources})
+    hone_library_options(${target})
+    set_property(GLOBAL APPEND PROPERTY HONE_OBJECT_TARGETS ${target})
+  endif()
+endfunction()
+
+function(hone_add_core_folder folder)
+  hone_add_object_folder(hone_${folder} core/${folder})
+endfunction()
+function(hone_add_backend name)
+  hone_add_object_folder(hone_backend_${name} backends/${name})
+endfunction()
+function(hone_add_platform name)
+  hone_add_object_folder(hone_platform_${name} platform/${name})
+endfunction()
+
+function(hone_add_library)
+  get_property(targets GLOBAL PROPERTY HONE_OBJECT_TARGETS)
+  set(objects "")
+  foreach(t IN LISTS targets)
+    list(APPEND objects $<TARGET_OBJECTS:${t}>)
+  endforeach()
+  add_library(hone STATIC ${objects})
+  add_library(hone::hone ALIAS hone)
+  hone_compile_options(hone)
+  target_include_directories(hone PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/core/include> $<INSTALL_INTERFACE:include>)
+  target_link_libraries(hone PUBLIC Threads::Threads)
+endfunction()
