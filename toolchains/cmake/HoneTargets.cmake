@@ -60,4 +60,11 @@ function(hone_add_library)
   target_include_directories(hone PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/core/include> $<INSTALL_INTERFACE:include>)
   target_link_libraries(hone PUBLIC Threads::Threads)
+  # The dependencies' headers stay private; their archives go to whoever links Hone from this build.
+  # (Programs that use an installed Hone get them from hone-config.cmake.)
+  get_property(used GLOBAL PROPERTY HONE_USED_DEPS)
+  list(REMOVE_DUPLICATES used)
+  foreach(name IN LISTS used)
+    target_link_libraries(hone PRIVATE $<BUILD_INTERFACE:hone_dep_${name}>)
+  endforeach()
 endfunction()

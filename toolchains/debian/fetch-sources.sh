@@ -1,0 +1,93 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# usage: fetch-sources.sh DEST NAME...
+# Downloads the Debian source packages named in pins.txt and unpacks each into DEST/NAME-VERSION.
+# Needs neither root nor a change to this machine's apt: it uses a private apt state, with the mirror
+# of the machine's own Debian source (or of HONE_DEBIAN_MIRROR) and Debian's keyring. apt checks the
+# signed index and each file's hash. What is already unpacked is kept.
+set -eu
+[ $# -ge 2 ] || { sed -n '3,8s/^# //p' "$0"; exit 2; }
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$1"
+dest=$(cd "$1" && pwd)
+shift
+
+say() { echo "fetch-sources: $*"; }
+die() { echo "fetch-sources: $*" >&2; exit 1; }
+pin() { awk -v n="$1" -v f="$2" '$1 == n { print $f }' "$here/pins.txt"; }
+
+todo=
+for name in "$@"; do
+  version=$(pin "$name" 3)
+  [ -n "$version" ] || die "pins.txt does not know '$name'"
+  [ -d "$dest/$name-$version" ] || todo="$todo $name"
+done
+[ -n "$todo" ] || exit 0
+
+command -v apt-get > /dev/null || die "there is no apt-get here; get the sources of$todo yourself and" \
+  "unpack them as $dest/NAME-VERSION (names and versions: $here/pins.txt)"
+command -v cmake > /dev/null || die "cmake is needed to unpack the sources (apt-get install cmake)"
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+[ -r $keyring ] || die "$keyring is missing (apt-get install debian-archive-keyring)"
+
+# The main archive among this machine's sources: not -security, -updates or -backports.
+# shellcheck disable=SC2016  # apt's own variables
+mirror=${HONE_DEBIAN_MIRROR:-$(apt-get indextargets --no-release-info \
+  --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' 2> /dev/null |
+  awk '$1 !~ /security|updates|backports/ && $2 == "main" && $3 ~ /\/debian\/?$/ { print $3; exit }')}
+[ -n "$mirror" ] || die "no Debian mirror in this machine's apt sources; set HONE_DEBIAN_MIRROR to one"
+
+work=$(mktemp -d "$dest/.fetch-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+chmod 755 "$work"
+
+# One private apt state per suite, so that a suite's current version is really that suite's.
+use_suite() {
+  state=$work/$1
+  export APT_CONFIG="$state/apt.conf"
+  [ ! -d "$state" ] || return 0
+  mkdir -p "$state/empty" "$state/lists/partial" "$state/cache/archives/partial"
+  echo "deb-src [signed-by=$keyring] $mirror $1 main" > "$state/sources.list"
+  cat > "$APT_CONFIG" << CONF
+Dir::Etc::SourceList "$state/sources.list";
+Dir::Etc::SourceParts "$state/empty";
+Dir::Etc::Preferences "/dev/null";
+Dir::Etc::PreferencesParts "$state/empty";
+Dir::State "$state";
+Dir::State::Lists "$state/lists";
+Dir::Cache "$state/cache";
+Acquire::Languages "none";
+APT::Sandbox::User "root";
+CONF
+  say "reading the index of Debian $1"
+  apt-get update -qq || die "cannot read the index of Debian $1 from $mirror" \
+    "(set HONE_DEBIAN_MIRROR to a mirror that carries it)"
+}
+
+for name in $todo; do
+  version=$(pin "$name" 3)
+  suite=$(pin "$name" 2)
+  use_suite "$suite"
+  got=$version
+  mkdir "$work/$name" "$work/$name/tree"
+  cd "$work/$name"
+  download() { apt-get source -qq --download-only --tar-only "$1" > log 2>&1; }
+  if ! download "$name=$version"; then
+    got=$(apt-cache showsrc "$name" 2> /dev/null | awk '$1 == "Version:" { v = $2 } END { print v }')
+    [ -n "$got" ] || { cat log >&2; die "Debian $suite has no source package '$name'"; }
+    say "$name $version has left Debian $suite; taking the current $got"
+    download "$name=$got" || { cat log >&2; die "cannot download $name $got"; }
+  fi
+  (cd tree && cmake -E tar xf ../*.orig.tar.*)
+  echo "$got" > tree/.debian-version
+  # Some tarballs have one folder at the top, some have none.
+  set -- tree/*
+  top=tree
+  if [ $# = 1 ] && [ -d "$1" ]; then
+    top=$1
+    mv tree/.debian-version "$top/"
+  fi
+  mv "$top" "$dest/$name-$version"
+  say "$name $got"
+done
