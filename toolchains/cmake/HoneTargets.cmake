@@ -10,7 +10,7 @@ function(hone_compile_options target)
     CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden C_VISIBILITY_PRESET hidden
     VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
   target_compile_options(${target} PRIVATE
-    -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers
+    -Wall -Wextra -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> -Wno-missing-field-initializers
     $<$<BOOL:${HONE_WERROR}>:-Werror>)
   foreach(s IN LISTS HONE_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${s} -fno-sanitize-recover=all -fno-omit-frame-pointer)
