@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Building of graphs: every node, whoever asks for it, is made by a Builder.
+#pragma once
+
+#include <initializer_list>
+
+#include "hone/graph.hpp"
+
+namespace hone {
+
+class Builder;
+
+/// A handle to a value of the graph being built: a builder and an id, so it stays good while nodes move. A failed emission
+/// gives an invalid handle; using one gives another, and the builder keeps the first error.
+class Value {
+ public:
+  Value() = default;
+  Value(Builder* builder, ValueId id) : builder_(builder), id_(id) {}
+  bool valid() const { return id_ != kNone; }
+  ValueId id() const { return id_; }
+  Builder& builder() const { return *builder_; }
+  /// Type of a typed value; f32[] for an invalid handle.
+  const TensorType& type() const;
+  const Shape& shape() const { return type().shape; }
+  DType dtype() const { return type().dtype; }
+
+ private:
+  Builder* builder_ = nullptr;
+  ValueId id_ = kNone;
+};
+
+enum class Composites : uint8_t {
+  keep,    ///< For model graphs: nodes stay as they were said, values may be untyped.
+  expand,  ///< For specialised graphs: operators without a kernel are written out, and everything is typed.
+};
+
+/// Records nodes into a graph. A subclass may also run them (see runtime). The graph must outlive the builder.
+class Builder {
+ public:
+  explicit Builder(Graph& graph, Composites composites = Composites::expand) : graph_(graph), composites_(composites) {}
+  virtual ~Builder() = default;
+  Builder(const Builder&) = delete;
+  Builder& operator=(const Builder&) = delete;
+
+  Graph& graph() { return graph_; }
+  const Graph& graph() const { return graph_; }
+
+  /// Emits a node with one output. Attributes left empty mean the operator's defaults.
+  Value emit(const OpDef& op, std::initializer_list<Value> inputs, Attrs attrs = {});
+  Value emit(const OpDef& op, std::span<const Value> inputs, Attrs attrs = {});
+  /// Emits a node with any number of outputs. An empty vector means failure. In a model graph whose values are untyped,
+  /// `untyped_outputs` says how many outputs there are.
+  std::vector<Value> emit_all(const OpDef& op, std::span<const Value> inputs, Attrs attrs = {}, int untyped_outputs = 1);
+
+  Value input(const TensorType& type, std::string name);
+  Value constant(TensorData data, std::string name = {});
+  Value state(StateRole role, TensorData data, std::string name);
+  /// A scalar constant of the given dtype.
+  Value scalar(double v, DType dtype);
+  /// A one-dimensional i64 constant.
+  Value ints(std::span<const int64_t> v);
+  void output(Value v, std::string name);
+
+  /// Content of a constant value, else null.
+  const TensorData* constant_data(Value v) const;
+
+  /// The first error; ok while there was none.
+  const Status& status() const { return status_; }
+  void fail(Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
+
+  /// Name given to the nodes emitted from now on (messages, profiles).
+  void set_scope(std::string name) { scope_ = std::move(name); }
+  const std::string& scope() const { return scope_; }
+
+  /// Nodes whose inputs are all constant are run at once when their outputs take at most this many bytes; 0: never.
+  void set_fold_limit(int64_t bytes) { fold_limit_ = bytes; }
+
+ protected:
+  /// Called when a node has been appended (not for folded or decomposed ones).
+  virtual Status appended(NodeId) { return {}; }
+
+ private:
+  std::vector<Value> fold(const OpDef& op, std::span<const ValueId> inputs, const Attrs& attrs,
+                          std::span<const TensorType> types);
+  std::vector<Value> append(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs,
+                            std::span<const TensorType> types, int untyped_outputs);
+  std::vector<Value> expand(const OpDef& op, std::span<const ValueId> inputs, const Attrs& attrs, size_t outputs);
+
+  Graph& graph_;
+  Composites composites_;
+  Status status_;
+  std::string scope_;
+  int64_t fold_limit_ = 0;
+  int depth_ = 0;
+};
+
+}  // namespace hone

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// ONNX in and out.
+#pragma once
+
+#include "hone/model.hpp"
+
+namespace hone {
+
+struct OnnxImportOptions {
+  /// AveragePool with ceil_mode and count_include_pad at opset 18 and earlier: divide by the whole kernel as older runtimes did.
+  bool legacy_average_pool_divisor = false;
+};
+
+/// Reads an ONNX model, opsets 9 to 22; external data is mapped from beside the file. Dynamic axes keep their names;
+/// floating-point initializers become parameters of their names (BatchNormalization's running statistics become buffers), shape-like integer
+/// ones constants. Operators are upgraded to their newest meaning.
+/// Errors: not_found, io_error, invalid_model (damaged; what and where), unsupported (one error naming every operator, with
+/// node names, that cannot be imported).
+Result<Model> import_onnx(const std::string& path, const OnnxImportOptions& options = {});
+/// From memory; `directory` is where external data lies. `owner` keeps the bytes alive.
+Result<Model> import_onnx(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                          const std::string& directory = "", const OnnxImportOptions& options = {});
+
+/// Writes an ONNX model (opset 17 to 22, the lowest that has every operator used). Weights above 1 MiB in total of 2 GiB go to external data.
+/// Errors: unsupported (operators that have no ONNX form, all of them), io_error.
+Status export_onnx(const Model& model, const std::string& path);
+
+/// Loads `.hone` or `.onnx`, told apart by content.
+Result<Model> open_model(const std::string& path);
+
+}  // namespace hone
