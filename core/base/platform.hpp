@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Hone asks of the system besides files: threads, a clock, memory figures, the terminal.
+// Implemented once for each system in platform/<system>/.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "hone/status.hpp"
+
+namespace hone::platform {
+
+/// A thread of the system, joined on destruction. Signals go to the application's threads, not to
+/// this one.
+class Thread {
+ public:
+  /// Runs entry(argument) on a new thread. Errors: out_of_memory (the system has no more threads to
+  /// give).
+  static Result<Thread> start(void (*entry)(void*), void* argument);
+  Thread(Thread&&) noexcept;
+  Thread& operator=(Thread&&) = delete;
+  ~Thread();
+
+ private:
+  struct Native;
+  explicit Thread(std::unique_ptr<Native> native);
+  std::unique_ptr<Native> native_;
+};
+
+/// Processors this process may run on; at least 1.
+int available_processors();
+
+/// Nanoseconds since some fixed moment; never goes back.
+int64_t now_ns();
+
+/// The most memory this process has had resident, in bytes; 0 when the system does not say.
+int64_t peak_resident_bytes();
+
+enum class Stream : uint8_t { out, error };
+
+/// Whether the standard stream is a terminal someone may be reading.
+bool is_terminal(Stream stream);
+
+/// Columns of the terminal; 80 when the stream is none or does not say.
+int terminal_columns(Stream stream);
+
+}  // namespace hone::platform

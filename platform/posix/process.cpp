@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Clock, memory figures and terminal.
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "core/base/platform.hpp"
+
+namespace hone::platform {
+
+namespace {
+
+int descriptor(Stream stream) { return stream == Stream::out ? STDOUT_FILENO : STDERR_FILENO; }
+
+#if defined(__linux__)
+// "VmHWM:  1234 kB" of /proc/self/status. getrusage would also count what the parent used before
+// exec.
+int64_t high_water_mark() {
+  std::FILE* f = std::fopen("/proc/self/status", "re");
+  if (!f) return 0;
+  long long kib = 0;
+  char line[256];
+  while (std::fgets(line, sizeof line, f))
+    if (std::sscanf(line, "VmHWM: %lld kB", &kib) == 1) break;
+  std::fclose(f);
+  return static_cast<int64_t>(kib) * 1024;
+}
+#endif
+
+}  // namespace
+
+int64_t now_ns() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
+}
+
+int64_t peak_resident_bytes() {
+#if defined(__linux__)
+  if (const int64_t bytes = high_water_mark()) return bytes;
+#endif
+  rusage usage;
+  if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+#if defined(__APPLE__)
+  return usage.ru_maxrss;
+#else
+  return static_cast<int64_t>(usage.ru_maxrss) * 1024;
+#endif
+}
+
+bool is_terminal(Stream stream) { return isatty(descriptor(stream)) == 1; }
+
+int terminal_columns(Stream stream) {
+  winsize size;
+  if (ioctl(descriptor(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  return 80;
+}
+
+}  // namespace hone::platform
