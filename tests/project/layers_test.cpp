@@ -32,11 +32,11 @@ const std::map<std::string, std::set<std::string>> kAllowed = {
     {"optim", {"base", "tensor", "ir", "ops"}},
     {"data", {"base", "tensor", "ir", "ops"}},
     {"capi",
-     {"base", "tensor", "ir", "ops", "autodiff", "passes", "model", "import", "plan", "runtime", "nn",
-      "optim", "data"}},
+     {"base", "tensor", "ir", "ops", "autodiff", "passes", "model", "import", "plan", "runtime",
+      "nn", "optim", "data"}},
     {"cli",
-     {"base", "tensor", "ir", "ops", "autodiff", "passes", "model", "import", "plan", "runtime", "nn",
-      "optim", "data", "capi"}},
+     {"base", "tensor", "ir", "ops", "autodiff", "passes", "model", "import", "plan", "runtime",
+      "nn", "optim", "data", "capi"}},
 };
 
 struct Include {
@@ -73,7 +73,9 @@ std::vector<fs::path> sources_below(const fs::path& folder) {
   return files;
 }
 
-std::string project_path(const fs::path& file) { return fs::relative(file, kRoot).generic_string(); }
+std::string project_path(const fs::path& file) {
+  return fs::relative(file, kRoot).generic_string();
+}
 
 // "core/ops/conv.cpp" -> "ops"; empty outside core/.
 std::string folder_of(const std::string& path) {
@@ -111,7 +113,8 @@ class PublicHeaders {
 };
 
 std::string place(const fs::path& file, const Include& include) {
-  return project_path(file) + ":" + std::to_string(include.line) + " includes \"" + include.name + "\"";
+  return project_path(file) + ":" + std::to_string(include.line) + " includes \"" + include.name +
+         "\"";
 }
 
 }  // namespace
@@ -123,8 +126,10 @@ TEST_CASE("core folders include only what stands before them") {
     for (const fs::path& file : sources_below(kRoot / "core" / folder)) {
       for (const Include& include : quoted_includes(file)) {
         std::set<std::string> needed;
-        if (include.name.rfind("hone/", 0) == 0) needed = headers.folders(include.name);
-        else needed.insert(folder_of(include.name));
+        if (include.name.rfind("hone/", 0) == 0)
+          needed = headers.folders(include.name);
+        else
+          needed.insert(folder_of(include.name));
         for (const std::string& other : needed)
           if (!other.empty() && other != folder && allowed.count(other) == 0)
             wrong.push_back(place(file, include) + " (" + other + " is not before " + folder + ")");
@@ -151,7 +156,8 @@ TEST_CASE("backends include public headers and their own only") {
     const std::string path = project_path(file);
     const std::string own = path.substr(0, path.find('/', 9) + 1);  // "backends/cpu/"
     for (const Include& include : quoted_includes(file)) {
-      const bool ours = include.name.rfind("core/", 0) == 0 || include.name.rfind("platform/", 0) == 0 ||
+      const bool ours = include.name.rfind("core/", 0) == 0 ||
+                        include.name.rfind("platform/", 0) == 0 ||
                         include.name.rfind("backends/", 0) == 0;
       if (ours && include.name.rfind(own, 0) != 0) wrong.push_back(place(file, include));
     }
