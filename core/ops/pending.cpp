@@ -116,9 +116,6 @@ const OpDef op::dropout = {.name = "dropout", .min_inputs = 0, .max_inputs = kAn
 const OpDef op::random_uniform = {.name = "random_uniform", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
 const OpDef op::random_normal = {.name = "random_normal", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
 
-// matmul.cpp
-const OpDef op::matmul = {.name = "matmul", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::gemm = {.name = "gemm", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
 
 // conv.cpp
 const OpDef op::conv = {.name = "conv", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
