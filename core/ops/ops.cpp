@@ -102,7 +102,18 @@ Value index_sum(Value updates, Value indices, int64_t axis, int64_t size) {
   return emit(op::index_sum, updates, indices, IndexSumAttrs{axis, size});
 }
 
-Value matmul(Value a, Value b, MatmulAttrs attrs) { return emit(op::matmul, a, b, attrs); }
+Value matmul(Value a, Value b, MatmulAttrs attrs) {
+  if (!a.valid() || !b.valid()) return {};
+  // A vector is a row on the left and a column on the right; its extra axis goes again.
+  const bool row = a.shape().rank() == 1, column = b.shape().rank() == 1;
+  if (row) a = emit(op::unsqueeze, a, AxesAttrs{{attrs.trans_a ? 1 : 0}});
+  if (column) b = emit(op::unsqueeze, b, AxesAttrs{{attrs.trans_b ? 0 : 1}});
+  const Value y = emit(op::matmul, a, b, attrs);
+  AxesAttrs extra;
+  if (row) extra.axes.push_back(-2);
+  if (column) extra.axes.push_back(-1);
+  return extra.axes.empty() ? y : emit(op::squeeze, y, extra);
+}
 Value softmax(Value x, int64_t axis) { return emit(op::softmax, x, AxisAttrs{axis}); }
 Value log_softmax(Value x, int64_t axis) { return emit(op::log_softmax, x, AxisAttrs{axis}); }
 
