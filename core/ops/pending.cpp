@@ -8,47 +8,6 @@ namespace {
 Status pending(InferCtx& c) { return unsupported("{}: is not implemented yet", c.who()); }
 }  // namespace
 
-// elementwise.cpp
-const OpDef op::neg = {.name = "neg", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::abs = {.name = "abs", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::exp = {.name = "exp", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::log = {.name = "log", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::sqrt = {.name = "sqrt", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::rsqrt = {.name = "rsqrt", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::reciprocal = {.name = "reciprocal", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::sin = {.name = "sin", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::cos = {.name = "cos", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::tanh = {.name = "tanh", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::erf = {.name = "erf", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::sign = {.name = "sign", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::floor = {.name = "floor", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::ceil = {.name = "ceil", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::round = {.name = "round", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::logical_not = {.name = "logical_not", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::is_nan = {.name = "is_nan", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::identity = {.name = "identity", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::stop_gradient = {.name = "stop_gradient", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::cast = {.name = "cast", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-
-// binary.cpp
-const OpDef op::add = {.name = "add", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::sub = {.name = "sub", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::mul = {.name = "mul", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::div = {.name = "div", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::pow = {.name = "pow", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::maximum = {.name = "maximum", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::minimum = {.name = "minimum", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::mod = {.name = "mod", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::equal = {.name = "equal", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::less = {.name = "less", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::less_equal = {.name = "less_equal", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::greater = {.name = "greater", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::greater_equal = {.name = "greater_equal", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::logical_and = {.name = "logical_and", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::logical_or = {.name = "logical_or", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::logical_xor = {.name = "logical_xor", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::where = {.name = "where", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-
 // activation.cpp
 const OpDef op::relu = {.name = "relu", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
 const OpDef op::sigmoid = {.name = "sigmoid", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
