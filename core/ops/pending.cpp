@@ -76,11 +76,6 @@ const OpDef op::random_uniform = {.name = "random_uniform", .min_inputs = 0, .ma
 const OpDef op::random_normal = {.name = "random_normal", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
 
 
-// conv.cpp
-const OpDef op::conv = {.name = "conv", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::conv_input_grad = {.name = "conv_input_grad", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::conv_weight_grad = {.name = "conv_weight_grad", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::conv_transpose = {.name = "conv_transpose", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
 
 // pool.cpp
 const OpDef op::max_pool = {.name = "max_pool", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};

@@ -93,7 +93,8 @@ TEST_CASE("matmul says what does not fit") {
               Code::invalid_argument, "one dtype, got f32 and f64");
 }
 
-TEST_CASE("ops::matmul takes vectors as rows on the left and columns on the right" * doctest::skip()) {
+TEST_CASE("ops::matmul takes vectors as rows on the left and columns on the right" *
+          doctest::skip()) {
   const TensorData v = tensor_of<float>({2}, {1, 2}), m = tensor_of<float>({2, 2}, {1, 2, 3, 4});
   const GraphFunction f = [](Builder&, std::span<const Value> in) {
     return std::vector<Value>{ops::matmul(in[0], in[1]), ops::matmul(in[1], in[0]),
