@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a specialised graph to a program: regions are lowered to steps, then every byte gets its place.
+#include <algorithm>
+
+#include "core/plan/program.hpp"
+
+namespace hone {
+
+namespace {
+
+// Runs an operator's reference kernel.
+class ReferenceKernel final : public Kernel {
+ public:
+  ReferenceKernel(const Graph& g, const Node& n) : op_(n.op), attrs_(n.attrs), who_(label(n)) {
+    for (ValueId v : n.inputs) in_.push_back({v == kNone ? TensorType{} : g.type(v), nullptr});
+    for (ValueId v : n.outputs) out_.push_back({g.type(v), nullptr});
+  }
+  Status run(const StepArgs& args) override {
+    for (size_t i = 0; i < in_.size(); ++i) in_[i].data = args.operands[i];
+    for (size_t i = 0; i < out_.size(); ++i) out_[i].data = args.operands[in_.size() + i];
+    Status s = op_->kernel({in_, out_, attrs_, args.scratch, args.pool});
+    return s.ok() ? s : s.with_context(who_);
+  }
+
+ private:
+  const OpDef* op_;
+  Attrs attrs_;
+  std::string who_;
+  std::vector<ConstTensorView> in_;
+  std::vector<TensorView> out_;
+};
+
+class CopyKernel final : public Kernel {
+ public:
+  explicit CopyKernel(int64_t bytes) : bytes_(static_cast<size_t>(bytes)) {}
+  Status run(const StepArgs& args) override;
+
+ private:
+  size_t bytes_;
+};
+
+Status CopyKernel::run(const StepArgs& args) {
+  if (bytes_ > 0) std::copy_n(args.in<char>(0), bytes_, args.out<char>(1));
+  return {};
+}
+
+class Preparer final : public Lowering {
+ public:
+  Preparer(Graph g, const PrepareOptions& options) : options_(options) { p_.graph = std::move(g); }
+
+  Result<Program> run() {
+    index_values();
+    HONE_TRY(lower_all());
+    place_outputs();
+    place_updates();
+    touch_all();
+    share_in_place();
+    HONE_TRY(plan());
+    for (const Step& s : p_.steps) p_.flops += s.flops;
+    return std::move(p_);
+  }
+
+  // ---- Lowering
+  const Graph& graph() const override { return p_.graph; }
+  int threads() const override { return options_.threads; }
+  BufferId of(ValueId v) override { return v == kNone ? kNone : buffer_of_[static_cast<size_t>(root(v))]; }
+  BufferId temporary(int64_t bytes) override { return add_buffer({.bytes = bytes}); }
+  BufferId packed(ValueId source, int64_t bytes, PackFn pack) override {
+    const BufferId id = add_buffer({.kind = BufferKind::packed, .bytes = bytes, .index = static_cast<int32_t>(p_.packs.size())});
+    p_.packs.push_back({root(source), bytes, std::move(pack)});
+    p_.packed_bytes += bytes;
+    return id;
+  }
+  bool is_fixed(ValueId v) const override {
+    const ValueInfo& info = p_.graph.value(root(v));
+    return info.kind == ValueKind::constant ||
+           (info.kind == ValueKind::state && !updated_[static_cast<size_t>(root(v))]);
+  }
+  int uses(ValueId v) const override { return uses_[static_cast<size_t>(v)]; }
+  void add(Step step) override { p_.steps.push_back(std::move(step)); }
+
+ private:
+  Buffer& buffer(BufferId id) { return p_.buffers[static_cast<size_t>(id)]; }
+  BufferId add_buffer(Buffer b) {
+    p_.buffers.push_back(b);
+    return static_cast<BufferId>(p_.buffers.size()) - 1;
+  }
+
+  // A view's bytes are those of what it looks at.
+  ValueId root(ValueId v) const {
+    for (;;) {
+      const ValueInfo& info = p_.graph.value(v);
+      if (info.kind != ValueKind::node) return v;
+      const Node& n = p_.graph.node(info.producer);
+      if (!n.op->is_view) return v;
+      v = n.inputs[0];
+    }
+  }
+
+  void index_values() {
+    const Graph& g = p_.graph;
+    updated_.assign(g.values.size(), false);
+    uses_.assign(g.values.size(), 0);
+    buffer_of_.assign(g.values.size(), kNone);
+    for (const StateUpdate& u : g.updates) updated_[static_cast<size_t>(u.state)] = true, ++uses_[static_cast<size_t>(u.next)];
+    for (const GraphOutput& o : g.outputs) ++uses_[static_cast<size_t>(o.value)];
+    for (const Node& n : g.nodes)
+      for (ValueId v : n.inputs)
+        if (v != kNone) ++uses_[static_cast<size_t>(v)];
+    for (size_t i = 0; i < g.values.size(); ++i) {
+      const ValueId v = static_cast<ValueId>(i);
+      if (root(v) != v) continue;
+      Buffer b{.bytes = g.type(v).bytes(), .value = v};
+      if (g.value(v).kind == ValueKind::constant) b.kind = BufferKind::constant;
+      if (g.value(v).kind == ValueKind::state) b.kind = BufferKind::state;
+      if (g.value(v).kind == ValueKind::input) {
+        b.kind = BufferKind::input;
+        b.index = static_cast<int32_t>(std::find(g.inputs.begin(), g.inputs.end(), v) - g.inputs.begin());
+      }
+      buffer_of_[i] = add_buffer(b);
+    }
+  }
+
+  Status lower_all() {
+    const std::vector<NodeId> order = schedule(p_.graph);
+    std::vector<NodeId> region;
+    const auto flush = [&]() -> Status {
+      if (region.empty()) return {};
+      Status s = options_.backend->lower(*this, region);
+      region.clear();
+      return s;
+    };
+    for (NodeId n : order) {
+      if (p_.graph.node(n).op->is_view) continue;
+      if (options_.backend && options_.backend->claims(p_.graph, n)) {
+        region.push_back(n);
+        continue;
+      }
+      HONE_TRY(flush());
+      HONE_TRY(lower_reference(n));
+    }
+    return flush();
+  }
+
+  Status lower_reference(NodeId id) {
+    const Graph& g = p_.graph;
+    const Node& n = g.node(id);
+    if (!n.op->kernel) return unsupported("{}: has no kernel", label(n));
+    Step s;
+    s.kernel = std::make_unique<ReferenceKernel>(g, n);
+    s.node = id;
+    s.kind = "reference";
+    std::vector<const TensorType*> in, out;
+    for (ValueId v : n.inputs) {
+      s.reads.push_back(of(v));
+      in.push_back(v == kNone ? nullptr : &g.type(v));
+    }
+    for (ValueId v : n.outputs) {
+      s.writes.push_back(of(v));
+      out.push_back(&g.type(v));
+    }
+    const NodeTypes types{in, out, n.attrs};
+    if (n.op->scratch) s.scratch_bytes = n.op->scratch(types);
+    s.flops = n.op->flops ? n.op->flops(types) : out.empty() ? 0 : static_cast<double>(out[0]->numel());
+    s.may_share = sharable(n, s);
+    add(std::move(s));
+    return {};
+  }
+
+  std::vector<MayShare> sharable(const Node& n, const Step& s) const {
+    const Graph& g = p_.graph;
+    std::vector<MayShare> out;
+    if (n.op->inplace == Inplace::any_input) {
+      for (size_t i = 0; i < n.inputs.size(); ++i) {
+        if (n.inputs[i] == kNone || g.type(n.inputs[i]) != g.type(n.outputs[0])) continue;
+        // Other operands that see the same bytes under another shape would be read out of step with the writes.
+        bool clean = true;
+        for (size_t k = 0; k < n.inputs.size(); ++k)
+          if (n.inputs[k] != kNone && s.reads[k] == s.reads[i] && g.type(n.inputs[k]) != g.type(n.inputs[i])) clean = false;
+        if (clean) out.push_back({0, static_cast<int32_t>(i)});
+      }
+    } else if (n.op->inplace == Inplace::pairwise) {
+      for (size_t k = 0; k < n.outputs.size() && k < n.inputs.size(); ++k)
+        if (n.inputs[k] != kNone && g.type(n.inputs[k]) == g.type(n.outputs[k]) &&
+            std::count(s.reads.begin(), s.reads.end(), s.reads[k]) == 1)
+          out.push_back({static_cast<int32_t>(k), static_cast<int32_t>(k)});
+    }
+    return out;
+  }
+
+  Step copy_step(BufferId from, BufferId to) {
+    Step s;
+    s.kernel = std::make_unique<CopyKernel>(buffer(to).bytes);
+    s.reads = {from};
+    s.writes = {to};
+    s.kind = "copy";
+    return s;
+  }
+
+  // A computed value that is an output is written straight into the caller's memory; anything else is copied there.
+  void place_outputs() {
+    const Graph& g = p_.graph;
+    std::vector<Step> first;  // copies of what the steps may overwrite: inputs and states, taken before everything else
+    for (size_t i = 0; i < g.outputs.size(); ++i) {
+      const BufferId b = of(g.outputs[i].value);
+      if (buffer(b).kind == BufferKind::arena) {
+        buffer(b).kind = BufferKind::output;
+        buffer(b).index = static_cast<int32_t>(i);
+        continue;
+      }
+      const BufferId out = add_buffer({.kind = BufferKind::output, .bytes = buffer(b).bytes, .index = static_cast<int32_t>(i)});
+      if (buffer(b).kind == BufferKind::output) add(copy_step(b, out));
+      else first.push_back(copy_step(b, out));
+    }
+    p_.steps.insert(p_.steps.begin(), std::make_move_iterator(first.begin()), std::make_move_iterator(first.end()));
+  }
+
+  // The next content of a state is written over the old one when the step that makes it allows that and nothing reads the old
+  // content later; otherwise it is copied at the end.
+  void place_updates() {
+    const Graph& g = p_.graph;
+    std::vector<Step> last;
+    for (const StateUpdate& u : g.updates) {
+      BufferId next = of(u.next);
+      const BufferId state = of(u.state);
+      if (next == state) continue;
+      if (buffer(next).kind == BufferKind::arena && can_overwrite(state, next)) {
+        // The bytes of `next` are from now on the state's.
+        for (Step& s : p_.steps) {
+          std::replace(s.reads.begin(), s.reads.end(), next, state);
+          std::replace(s.writes.begin(), s.writes.end(), next, state);
+        }
+        for (BufferId& b : buffer_of_)
+          if (b == next) b = state;
+        continue;
+      }
+      if (buffer(next).kind == BufferKind::state) {  // another state's old content: save it before that one changes
+        const BufferId saved = temporary(buffer(next).bytes);
+        p_.steps.insert(p_.steps.begin(), copy_step(next, saved));
+        next = saved;
+      }
+      last.push_back(copy_step(next, state));
+    }
+    for (Step& s : last) add(std::move(s));
+  }
+
+  bool can_overwrite(BufferId state, BufferId next) const {
+    int writer = -1;
+    for (size_t i = 0; i < p_.steps.size(); ++i) {
+      const Step& s = p_.steps[i];
+      const bool reads_state = std::find(s.reads.begin(), s.reads.end(), state) != s.reads.end();
+      if (writer >= 0 && reads_state) return false;
+      if (std::find(s.writes.begin(), s.writes.end(), state) != s.writes.end()) return false;
+      const auto w = std::find(s.writes.begin(), s.writes.end(), next);
+      if (w == s.writes.end()) continue;
+      if (writer >= 0) return false;  // written piece by piece
+      writer = static_cast<int>(i);
+      if (!reads_state) continue;  // nobody needs the old content at all
+      const int32_t index = static_cast<int32_t>(w - s.writes.begin());
+      const bool allowed = std::any_of(s.may_share.begin(), s.may_share.end(), [&](MayShare m) {
+        return m.write == index && s.reads[static_cast<size_t>(m.read)] == state;
+      });
+      if (!allowed) return false;
+    }
+    return writer >= 0;
+  }
+
+  void touch_all() {
+    for (size_t i = 0; i < p_.steps.size(); ++i) {
+      const auto touch = [&](BufferId id) {
+        if (id == kNone) return;
+        Buffer& b = buffer(id);
+        if (b.first < 0) b.first = static_cast<int32_t>(i);
+        b.last = static_cast<int32_t>(i);
+      };
+      for (BufferId id : p_.steps[i].reads) touch(id);
+      for (BufferId id : p_.steps[i].writes) touch(id);
+    }
+  }
+
+  // A write takes over the bytes of a read that dies at this step. `owner_` leads from a buffer to the one whose bytes it uses.
+  BufferId owner(BufferId id) const {
+    while (p_.buffers[static_cast<size_t>(id)].shares != kNone) id = p_.buffers[static_cast<size_t>(id)].shares;
+    return id;
+  }
+  void share_in_place() {
+    for (size_t i = 0; i < p_.steps.size(); ++i) {
+      const Step& s = p_.steps[i];
+      for (MayShare m : s.may_share) {
+        const BufferId w = s.writes[static_cast<size_t>(m.write)];
+        const BufferId read = s.reads[static_cast<size_t>(m.read)];
+        if (w == kNone || read == kNone) continue;
+        const BufferId r = owner(read);
+        Buffer& bw = buffer(w);
+        Buffer& br = buffer(r);
+        const int32_t now = static_cast<int32_t>(i);
+        if (bw.kind != BufferKind::arena || br.kind != BufferKind::arena) continue;
+        if (bw.shares != kNone || bw.first != now || br.last != now || br.bytes < bw.bytes || r == w) continue;
+        bw.shares = r;
+        br.last = bw.last;
+      }
+    }
+  }
+
+  Status plan() {
+    std::vector<Lifetime> lifetimes;
+    std::vector<BufferId> ids;
+    for (size_t i = 0; i < p_.buffers.size(); ++i) {
+      const Buffer& b = p_.buffers[i];
+      if (b.kind != BufferKind::arena || b.shares != kNone || b.first < 0) continue;
+      lifetimes.push_back({b.bytes, b.first, b.last});
+      ids.push_back(static_cast<BufferId>(i));
+    }
+    const size_t values = lifetimes.size();
+    p_.scratch_offsets.assign(p_.steps.size(), -1);
+    for (size_t i = 0; i < p_.steps.size(); ++i)
+      if (p_.steps[i].scratch_bytes > 0)
+        lifetimes.push_back({p_.steps[i].scratch_bytes, static_cast<int32_t>(i), static_cast<int32_t>(i)});
+    HONE_ASSIGN(p_.arena, plan_arena(lifetimes));
+    for (size_t i = 0; i < values; ++i) buffer(ids[i]).offset = p_.arena.offsets[i];
+    for (size_t i = values; i < lifetimes.size(); ++i)
+      p_.scratch_offsets[static_cast<size_t>(lifetimes[i].first)] = p_.arena.offsets[i];
+    for (size_t i = 0; i < p_.buffers.size(); ++i)
+      if (p_.buffers[i].shares != kNone) p_.buffers[i].offset = buffer(owner(static_cast<BufferId>(i))).offset;
+    return {};
+  }
+
+  PrepareOptions options_;
+  Program p_;
+  std::vector<BufferId> buffer_of_;
+  std::vector<bool> updated_;
+  std::vector<int> uses_;
+};
+
+}  // namespace
+
+Result<Program> prepare(Graph graph, const PrepareOptions& options) { return Preparer(std::move(graph), options).run(); }
+
+}  // namespace hone
