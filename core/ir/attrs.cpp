@@ -86,12 +86,14 @@ std::string to_string(const Attrs& attrs, AttrText which) {
   return out;
 }
 
+std::string exact_bytes(const Attrs& attrs) {
+  Flattener f;
+  attrs.visit(f);
+  return std::move(f.bytes);
+}
+
 bool same(const Attrs& a, const Attrs& b) {
-  if (a.schema() != b.schema()) return false;
-  Flattener fa, fb;
-  a.visit(fa);
-  b.visit(fb);
-  return fa.bytes == fb.bytes;
+  return a.schema() == b.schema() && exact_bytes(a) == exact_bytes(b);
 }
 
 }  // namespace hone

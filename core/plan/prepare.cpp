@@ -255,7 +255,8 @@ class Preparer final : public Lowering {
       if (w == s.writes.end()) continue;
       if (writer >= 0) return false;  // written piece by piece
       writer = static_cast<int>(i);
-      if (!reads_state) continue;  // nobody needs the old content at all
+      // Only the update operators: what merely may run in place could do so before a step is found to be bad and abandoned.
+      if (s.node == kNone || p_.graph.node(s.node).op->inplace != Inplace::pairwise) return false;
       const int32_t index = static_cast<int32_t>(w - s.writes.begin());
       const bool allowed = std::any_of(s.may_share.begin(), s.may_share.end(), [&](MayShare m) {
         return m.write == index && s.reads[static_cast<size_t>(m.read)] == state;

@@ -100,6 +100,9 @@ class Attrs {
 enum class AttrText { changed, all };
 std::string to_string(const Attrs& attrs, AttrText which = AttrText::all);
 
+/// The exact content as bytes, for comparing and hashing; two attribute structs of one schema are equal when these are.
+std::string exact_bytes(const Attrs& attrs);
+
 /// Same schema and same values.
 bool same(const Attrs& a, const Attrs& b);
 

@@ -86,7 +86,7 @@ class Backend {
   virtual Status lower(Lowering& to, std::span<const NodeId> region) const = 0;
 };
 
-/// The CPU backend's best implementations; lives forever.
-const Backend& cpu_backend();
+/// The backend that sessions and trainers use unless told otherwise: what this library was built with. Lives forever.
+const Backend& default_backend();
 
 }  // namespace hone

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running a model.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hone/model.hpp"
+
+namespace hone {
+
+class Backend;
+class ThreadPool;
+class Engine;
+
+/// A tensor and what it is called.
+struct NamedTensor {
+  std::string name;
+  TensorData data;
+};
+
+enum class Kernels : uint8_t {
+  best,       ///< The CPU backend's fastest implementations.
+  reference,  ///< The plain reference kernels only.
+};
+
+struct SessionOptions {
+  int threads = 1;             ///< Threads that kernels may use, the caller's included. Ignored when `pool` is given.
+  ThreadPool* pool = nullptr;  ///< The app's own pool; must outlive the session.
+  Kernels kernels = Kernels::best;
+  int plan_cache = 8;          ///< Plans (one for each combination of input shapes) kept ready.
+};
+
+/// What planning found for one combination of shapes. Bytes.
+struct PlanInfo {
+  int64_t arena_bytes = 0;        ///< Activations, gradients and scratch: one block.
+  int64_t lower_bound_bytes = 0;  ///< Largest sum of simultaneously live bytes.
+  int64_t packed_bytes = 0;       ///< Weights in a kernel's own layout.
+  int64_t state_bytes = 0;        ///< Parameters, buffers and optimizer state.
+  int64_t steps = 0;
+  double flops = 0;
+  std::string text;               ///< The plan as a table.
+};
+
+/// Runs a model. Plans for new input shapes are made on first use, in milliseconds, and kept. After the first run with given shapes, `run`
+/// into given outputs allocates nothing. One session belongs to one thread at a time; one model may serve many sessions.
+class Session {
+ public:
+  /// The model's weights are shared, not copied. Errors: unsupported, invalid_argument.
+  static Result<Session> create(const Model& model, const SessionOptions& options = {});
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();
+
+  /// Runs with inputs in the model's order; returns outputs in the model's order, freshly allocated.
+  /// Errors: invalid_argument (an input is missing, or has the wrong dtype or shape: which, expected, got).
+  Result<std::vector<TensorData>> run(std::span<const TensorData> inputs);
+  /// By name, in any order. Names that the model does not have are an error.
+  Result<std::vector<TensorData>> run(std::span<const NamedTensor> inputs);
+  /// Into outputs of the right types (see `output_types`), without allocating.
+  Status run(std::span<const TensorData> inputs, std::span<TensorData> outputs);
+  /// Types of the outputs for these input shapes. Plans if that was not done yet.
+  Result<std::vector<TensorType>> output_types(std::span<const Shape> input_shapes);
+  /// The plan for these input shapes.
+  Result<PlanInfo> plan(std::span<const Shape> input_shapes);
+
+  const Model& model() const;
+
+ private:
+  explicit Session(std::unique_ptr<Engine> engine);
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace hone

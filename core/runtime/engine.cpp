@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Preparing, binding and running of programs.
+#include "core/runtime/engine.hpp"
+
+#include <algorithm>
+
+#include "hone/specialise.hpp"
+
+namespace hone {
+
+void StateStore::set(std::string_view name, StateRole role, TensorData data) {
+  const auto [it, added] = index_.try_emplace(std::string(name), entries_.size());
+  if (added) entries_.push_back({std::string(name), role, std::move(data)});
+  else entries_[it->second].data = std::move(data);
+  changed();
+}
+
+const StateStore::Entry* StateStore::find(std::string_view name) const {
+  const auto it = index_.find(std::string(name));
+  return it == index_.end() ? nullptr : &entries_[it->second];
+}
+
+int64_t StateStore::bytes() const {
+  int64_t sum = 0;
+  for (const Entry& e : entries_) sum += e.data.bytes();
+  return sum;
+}
+
+Engine::Engine(Model model, const SessionOptions& options) : model_(std::move(model)), options_(options) {
+  if (options.pool) pool_ = options.pool;
+  else if (options.threads == 1) pool_ = &serial_pool();
+  else own_pool_ = make_thread_pool(options.threads), pool_ = own_pool_.get();
+  for (const ValueInfo& v : model_.graph.values)
+    if (v.kind == ValueKind::state) states_.set(v.name, v.role, v.data);
+}
+
+Result<std::unique_ptr<Compiled>> Engine::compile(Graph graph) {
+  auto c = std::make_unique<Compiled>();
+  const PrepareOptions prepare_options{options_.kernels == Kernels::best ? &default_backend() : nullptr, pool_->size()};
+  HONE_ASSIGN(c->program, prepare(std::move(graph), prepare_options));
+  const Program& p = c->program;
+  size_t count = 0;
+  for (const Step& s : p.steps) {
+    c->first_operand.push_back(count);
+    count += s.reads.size() + s.writes.size();
+  }
+  c->operands.assign(count, nullptr);
+  for (const Pack& pack : p.packs) {
+    HONE_ASSIGN(TensorData bytes, TensorData::allocate({DType::u8, {pack.bytes}}));
+    c->packed.push_back(std::move(bytes));
+  }
+  for (size_t i = 0; i < p.steps.size(); ++i) {
+    size_t at = c->first_operand[i];
+    const auto note = [&](BufferId id) {
+      if (id != kNone) {
+        const Buffer& b = p.buffers[static_cast<size_t>(id)];
+        if (b.kind == BufferKind::input) c->inputs.push_back({at, b.index});
+        if (b.kind == BufferKind::output) c->outputs.push_back({at, b.index});
+      }
+      ++at;
+    };
+    for (BufferId id : p.steps[i].reads) note(id);
+    for (BufferId id : p.steps[i].writes) note(id);
+  }
+  c->input_pointers.assign(p.graph.inputs.size(), nullptr);
+  c->output_pointers.assign(p.graph.outputs.size(), nullptr);
+  HONE_TRY(bind(*c));
+  return c;
+}
+
+Status Engine::bind(Compiled& c) {
+  if (!arena_.defined() || arena_.bytes() < c.program.arena.bytes) {
+    arena_ = TensorData();  // first give back, then take: the two need not fit together
+    HONE_ASSIGN(arena_, TensorData::allocate({DType::u8, {c.program.arena.bytes}}));
+  }
+  if (c.arena != arena_.data()) HONE_TRY(resolve(c));
+  if (c.packed_version == states_.version()) return {};
+  for (size_t i = 0; i < c.program.packs.size(); ++i) {
+    const Pack& pack = c.program.packs[i];
+    const ValueInfo& source = c.program.graph.value(pack.source);
+    if (source.kind == ValueKind::constant && c.packed_version != 0) continue;
+    const StateStore::Entry* state = source.kind == ValueKind::state ? states_.find(source.name) : nullptr;
+    const void* from = state ? state->data.data() : source.data.data();
+    HONE_TRY(pack.fill(from, c.packed[i].mutable_data()));
+  }
+  c.packed_version = states_.version();
+  return {};
+}
+
+Status Engine::resolve(Compiled& c) {
+  const Program& p = c.program;
+  std::byte* arena = static_cast<std::byte*>(arena_.mutable_data());
+  for (size_t i = 0; i < p.steps.size(); ++i) {
+    size_t at = c.first_operand[i];
+    const auto place = [&](BufferId id) -> Status {
+      void*& pointer = c.operands[at++];
+      if (id == kNone) return {};
+      const Buffer& b = p.buffers[static_cast<size_t>(id)];
+      switch (b.kind) {
+        case BufferKind::arena: pointer = arena + b.offset; break;
+        case BufferKind::constant: pointer = const_cast<void*>(p.graph.value(b.value).data.data()); break;
+        case BufferKind::packed: pointer = c.packed[static_cast<size_t>(b.index)].mutable_data(); break;
+        case BufferKind::state: {
+          const ValueInfo& v = p.graph.value(b.value);
+          const StateStore::Entry* e = states_.find(v.name);
+          if (!e || e->data.type() != v.type) return internal("state '{}' is not in the store as {}", v.name, v.type);
+          pointer = const_cast<void*>(e->data.data());
+          break;
+        }
+        case BufferKind::input: case BufferKind::output: break;  // bound at each run
+      }
+      return {};
+    };
+    for (BufferId id : p.steps[i].reads) HONE_TRY(place(id));
+    for (BufferId id : p.steps[i].writes) HONE_TRY(place(id));
+  }
+  c.arena = arena;
+  return {};
+}
+
+Status Engine::run(Compiled& c, size_t first, size_t last) {
+  for (const Compiled::Slot& s : c.inputs) c.operands[s.operand] = const_cast<void*>(c.input_pointers[static_cast<size_t>(s.index)]);
+  for (const Compiled::Slot& s : c.outputs) c.operands[s.operand] = c.output_pointers[static_cast<size_t>(s.index)];
+  std::byte* arena = static_cast<std::byte*>(arena_.mutable_data());
+  const Program& p = c.program;
+  for (size_t i = first; i < last; ++i) {
+    const Step& s = p.steps[i];
+    const std::span<void* const> operands(c.operands.data() + c.first_operand[i], s.reads.size() + s.writes.size());
+    HONE_TRY(s.kernel->run({operands, p.scratch_offsets[i] < 0 ? nullptr : arena + p.scratch_offsets[i], *pool_}));
+  }
+  return {};
+}
+
+PlanInfo Engine::info(const Compiled& c) const {
+  const Program& p = c.program;
+  PlanInfo out;
+  out.arena_bytes = p.arena.bytes;
+  out.lower_bound_bytes = p.arena.lower_bound;
+  out.packed_bytes = p.packed_bytes;
+  out.state_bytes = states_.bytes();
+  out.steps = static_cast<int64_t>(p.steps.size());
+  out.flops = p.flops;
+  out.text = describe_plan(p);
+  return out;
+}
+
+void Engine::trim(std::vector<std::unique_ptr<Compiled>>& cache) const {
+  while (cache.size() > static_cast<size_t>(std::max(1, options_.plan_cache))) {
+    const auto oldest = std::min_element(cache.begin(), cache.end(), [](const auto& a, const auto& b) { return a->last_used < b->last_used; });
+    cache.erase(oldest);
+  }
+}
+
+Status check_dtype(const Graph& g, ValueId input, DType got) {
+  const ValueInfo& v = g.value(input);
+  if (v.type.dtype == got) return {};
+  return invalid("input '{}' is {}, the model expects {}", v.name, got, v.type.dtype);
+}
+
+Result<Compiled*> Engine::infer_program(std::span<const TensorType> types) {
+  for (const auto& c : infer_cache)
+    if (std::equal(types.begin(), types.end(), c->types.begin(), c->types.end())) {
+      c->last_used = next_use();
+      HONE_TRY(bind(*c));
+      return c.get();
+    }
+  const Graph& g = model_.graph;
+  if (types.size() != g.inputs.size()) return invalid("the model has {} inputs, got {}", g.inputs.size(), types.size());
+  std::vector<Shape> shapes;
+  for (size_t i = 0; i < types.size(); ++i) {
+    HONE_TRY(check_dtype(g, g.inputs[i], types[i].dtype));
+    shapes.push_back(types[i].shape);
+  }
+  HONE_ASSIGN(Graph concrete, specialise(g, shapes, {.mode = Mode::infer}));
+  concrete.updates.clear();
+  HONE_TRY(remove_dead(concrete));
+  HONE_ASSIGN(std::unique_ptr<Compiled> c, compile(std::move(concrete)));
+  c->types.assign(types.begin(), types.end());
+  c->last_used = next_use();
+  infer_cache.push_back(std::move(c));
+  Compiled* made = infer_cache.back().get();
+  trim(infer_cache);
+  return made;
+}
+
+}  // namespace hone

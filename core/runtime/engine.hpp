@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What sessions and trainers share: states, the arena, prepared programs and their running.
+#pragma once
+
+#include <unordered_map>
+
+#include "core/plan/program.hpp"
+#include "hone/session.hpp"
+
+namespace hone {
+
+/// The states of a model, and those that training adds, by name.
+class StateStore {
+ public:
+  struct Entry {
+    std::string name;
+    StateRole role = StateRole::parameter;
+    TensorData data;
+  };
+  /// Adds or replaces.
+  void set(std::string_view name, StateRole role, TensorData data);
+  const Entry* find(std::string_view name) const;
+  const std::vector<Entry>& entries() const { return entries_; }
+  std::vector<Entry>& entries() { return entries_; }
+  int64_t bytes() const;
+  /// To be called when contents have changed; packed copies are then made again.
+  void changed() { ++version_; }
+  uint64_t version() const { return version_; }
+
+ private:
+  std::vector<Entry> entries_;
+  std::unordered_map<std::string, size_t> index_;
+  uint64_t version_ = 1;
+};
+
+/// A program with its pointers resolved.
+struct Compiled {
+  struct Slot {
+    size_t operand;  ///< Index into `operands`.
+    int32_t index;   ///< Number of the graph input or output.
+  };
+  Program program;
+  std::vector<void*> operands;        ///< Of all steps, one after the other.
+  std::vector<size_t> first_operand;  ///< For each step.
+  std::vector<Slot> inputs, outputs;
+  std::vector<TensorData> packed;
+  uint64_t packed_version = 0;
+  const std::byte* arena = nullptr;   ///< The arena the pointers were resolved against.
+
+  std::vector<const void*> input_pointers;  ///< Filled by the owner before a run.
+  std::vector<void*> output_pointers;
+  /// What the program was made for: names (trainers) and types of what is fed, in the caller's order.
+  std::vector<std::string> names;
+  std::vector<TensorType> types;
+  std::vector<int32_t> slot_of;  ///< For each fed tensor, its graph input.
+  std::vector<TensorData> held;  ///< Outputs and scalars that live as long as the program.
+  uint64_t last_used = 0;
+};
+
+class Engine {
+ public:
+  Engine(Model model, const SessionOptions& options);
+
+  const Model& model() const { return model_; }
+  StateStore& states() { return states_; }
+  const StateStore& states() const { return states_; }
+  ThreadPool& pool() { return *pool_; }
+  const SessionOptions& options() const { return options_; }
+
+  /// Prepares a graph; its states are looked up in the store by name. Errors: as `prepare`, internal (unknown state).
+  Result<std::unique_ptr<Compiled>> compile(Graph graph);
+  /// Runs steps [first, last) with the pointers in `c`.
+  Status run(Compiled& c, size_t first, size_t last);
+  Status run(Compiled& c) { return run(c, 0, c.program.steps.size()); }
+  /// Resolves pointers and packs weights where the arena or the states have changed. Called before `run`.
+  Status bind(Compiled& c);
+  PlanInfo info(const Compiled& c) const;
+
+  /// Drops the least recently used entries of a cache until it is within options().plan_cache.
+  void trim(std::vector<std::unique_ptr<Compiled>>& cache) const;
+  uint64_t next_use() { return ++clock_; }
+
+  /// Inference programs by input types.
+  std::vector<std::unique_ptr<Compiled>> infer_cache;
+  /// The inference program for these types, made if there is none.
+  Result<Compiled*> infer_program(std::span<const TensorType> types);
+
+ private:
+  Status resolve(Compiled& c);
+
+  Model model_;
+  SessionOptions options_;
+  std::unique_ptr<ThreadPool> own_pool_;
+  ThreadPool* pool_ = nullptr;
+  StateStore states_;
+  TensorData arena_;
+  uint64_t clock_ = 0;
+};
+
+/// Checks that `got` fits graph input `want`'s dtype. Errors: invalid_argument.
+Status check_dtype(const Graph& g, ValueId input, DType got);
+
+}  // namespace hone

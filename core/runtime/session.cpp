@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inference sessions.
+#include "hone/session.hpp"
+
+#include "core/runtime/engine.hpp"
+
+namespace hone {
+
+Session::Session(std::unique_ptr<Engine> engine) : engine_(std::move(engine)) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+Result<Session> Session::create(const Model& model, const SessionOptions& options) {
+  if (options.threads < 1 && !options.pool) return invalid("a session needs at least one thread, got {}", options.threads);
+  return Session(std::make_unique<Engine>(model, options));
+}
+
+const Model& Session::model() const { return engine_->model(); }
+
+namespace {
+
+// Types of the inputs without allocating for the usual few.
+class Types {
+ public:
+  explicit Types(std::span<const TensorData> inputs) {
+    if (inputs.size() > kFew) many_.resize(inputs.size());
+    TensorType* out = many_.empty() ? few_ : many_.data();
+    for (size_t i = 0; i < inputs.size(); ++i) out[i] = inputs[i].type();
+    types_ = {out, inputs.size()};
+  }
+  std::span<const TensorType> get() const { return types_; }
+
+ private:
+  static constexpr size_t kFew = 16;
+  TensorType few_[kFew];
+  std::vector<TensorType> many_;
+  std::span<const TensorType> types_;
+};
+
+Status check_defined(const Graph& g, std::span<const TensorData> inputs) {
+  if (inputs.size() != g.inputs.size()) return invalid("the model has {} inputs, got {}", g.inputs.size(), inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!inputs[i].defined()) return invalid("input '{}' is missing", g.value(g.inputs[i]).name);
+  return {};
+}
+
+}  // namespace
+
+Status Session::run(std::span<const TensorData> inputs, std::span<TensorData> outputs) {
+  HONE_TRY(check_defined(engine_->model().graph, inputs));
+  const Types types(inputs);
+  HONE_ASSIGN(Compiled* const c, engine_->infer_program(types.get()));
+  const Graph& g = c->program.graph;
+  if (outputs.size() != g.outputs.size()) return invalid("the model has {} outputs, got room for {}", g.outputs.size(), outputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) c->input_pointers[i] = inputs[i].data();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].type() != g.type(g.outputs[i].value) || !outputs[i].mutable_data())
+      return invalid("output '{}' is {}, got room for {}", g.outputs[i].name, g.type(g.outputs[i].value), outputs[i].type());
+    c->output_pointers[i] = outputs[i].mutable_data();
+  }
+  return engine_->run(*c);
+}
+
+Result<std::vector<TensorData>> Session::run(std::span<const TensorData> inputs) {
+  HONE_TRY(check_defined(engine_->model().graph, inputs));
+  const Types types(inputs);
+  HONE_ASSIGN(Compiled* const c, engine_->infer_program(types.get()));
+  std::vector<TensorData> outputs;
+  for (const GraphOutput& o : c->program.graph.outputs) {
+    HONE_ASSIGN(TensorData t, TensorData::allocate(c->program.graph.type(o.value)));
+    outputs.push_back(std::move(t));
+  }
+  HONE_TRY(run(inputs, outputs));
+  return outputs;
+}
+
+Result<std::vector<TensorData>> Session::run(std::span<const NamedTensor> inputs) {
+  const Graph& g = engine_->model().graph;
+  std::vector<TensorData> ordered(g.inputs.size());
+  for (const NamedTensor& t : inputs) {
+    size_t i = 0;
+    while (i < g.inputs.size() && g.value(g.inputs[i]).name != t.name) ++i;
+    if (i == g.inputs.size()) {
+      std::string names;
+      for (ValueId v : g.inputs) names += format("{}'{}'", names.empty() ? "" : ", ", g.value(v).name);
+      return invalid("the model has no input '{}'; its inputs are {}", t.name, names);
+    }
+    ordered[i] = t.data;
+  }
+  return run(ordered);
+}
+
+Result<std::vector<TensorType>> Session::output_types(std::span<const Shape> input_shapes) {
+  const Graph& g = engine_->model().graph;
+  std::vector<TensorType> types;
+  for (size_t i = 0; i < input_shapes.size() && i < g.inputs.size(); ++i) types.push_back({g.type(g.inputs[i]).dtype, input_shapes[i]});
+  HONE_ASSIGN(Compiled* const c, engine_->infer_program(types));
+  std::vector<TensorType> out;
+  for (const GraphOutput& o : c->program.graph.outputs) out.push_back(c->program.graph.type(o.value));
+  return out;
+}
+
+Result<PlanInfo> Session::plan(std::span<const Shape> input_shapes) {
+  const Graph& g = engine_->model().graph;
+  std::vector<TensorType> types;
+  for (size_t i = 0; i < input_shapes.size() && i < g.inputs.size(); ++i) types.push_back({g.type(g.inputs[i]).dtype, input_shapes[i]});
+  HONE_ASSIGN(Compiled* const c, engine_->infer_program(types));
+  return engine_->info(*c);
+}
+
+}  // namespace hone

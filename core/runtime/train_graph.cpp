@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// The training step as one graph: specialise, append the loss, differentiate, clip, update.
+#include "core/runtime/train_graph.hpp"
+
+#include "hone/autodiff.hpp"
+#include "hone/ops.hpp"
+
+namespace hone {
+
+namespace {
+
+class Writer {
+ public:
+  Writer(Graph graph, const TrainerOptions& options) : options_(options), b_(out_.graph) { out_.graph = std::move(graph); }
+
+  Result<TrainGraph> run(std::span<const std::pair<std::string, TensorType>> targets, TrainForm form) {
+    HONE_ASSIGN(const Value loss, append_loss(targets));
+    Graph& g = out_.graph;
+    g.outputs.clear();
+    b_.output(loss, "loss");
+    if (form == TrainForm::loss) g.updates.clear();
+    else HONE_TRY(append_backward(loss, form));
+    if (!b_.status().ok()) return b_.status();
+    HONE_TRY(remove_dead(g));
+    return std::move(out_);
+  }
+
+ private:
+  Result<Value> append_loss(std::span<const std::pair<std::string, TensorType>> targets) {
+    Graph& g = out_.graph;
+    NamedValues outputs, values;
+    for (const GraphOutput& o : g.outputs) outputs.add(o.name, Value(&b_, o.value));
+    for (const auto& [name, type] : targets) values.add(name, b_.input(type, name));
+    b_.set_scope("loss");
+    HONE_ASSIGN(const Value loss, options_.loss(b_, outputs, values));
+    if (!b_.status().ok()) return b_.status();
+    if (!loss.valid() || !is_float(loss.dtype()) || loss.shape().numel() != 1)
+      return invalid("the loss must be a floating-point scalar, it is {}", loss.type());
+    return ops::reshape(loss, {});
+  }
+
+  Status append_backward(Value loss, TrainForm form) {
+    Graph& g = out_.graph;
+    std::vector<Value> wrt;
+    for (ValueId v : g.states(StateRole::parameter)) {
+      const ValueInfo& info = g.value(v);
+      if (!info.trainable || !is_float(info.type.dtype)) continue;
+      wrt.emplace_back(&b_, v);
+      out_.trainable.push_back(info.name);
+    }
+    HONE_ASSIGN(std::vector<Value> grads, differentiate(b_, loss, wrt));
+    if (form == TrainForm::gradients) {
+      g.updates.clear();
+      for (size_t i = 0; i < grads.size(); ++i) b_.output(grads[i], out_.trainable[i]);
+      return b_.status();
+    }
+    if (options_.clip_norm > 0) clip(grads);
+    b_.set_scope("update");
+    const Value lr = b_.input({DType::f32, {}}, std::string(kLrInput));
+    const Value step = b_.input({DType::i64, {}}, std::string(kStepInput));
+    for (size_t i = 0; i < wrt.size(); ++i) HONE_TRY(update(wrt[i], grads[i], lr, step));
+    return b_.status();
+  }
+
+  // All gradients times min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does.
+  void clip(std::vector<Value>& grads) {
+    b_.set_scope("clip");
+    Value total;
+    for (const Value& grad : grads) {
+      const Value wide = ops::cast(grad, grad.dtype() == DType::f64 ? DType::f64 : DType::f32);
+      const Value squares = ops::cast(ops::sum(ops::square(wide), {.keepdims = false}), DType::f32);
+      total = total.valid() ? total + squares : squares;
+    }
+    if (!total.valid()) return;
+    const Value norm = ops::sqrt(total);
+    const Value scale = ops::minimum(options_.clip_norm / (norm + 1e-6), b_.scalar(1, DType::f32));
+    for (Value& grad : grads) grad = grad * ops::cast(scale, grad.dtype());
+    b_.output(norm, "grad_norm");
+  }
+
+  // An optimizer state in the moments' dtype: f32 even for 16-bit weights.
+  Result<Value> moment(const Value& param, std::string_view suffix) {
+    const ValueInfo& info = out_.graph.value(param.id());
+    const TensorType type{info.type.dtype == DType::f64 ? DType::f64 : DType::f32, info.type.shape};
+    HONE_ASSIGN(TensorData zeros, TensorData::zeros(type));
+    const std::string name = format("{}/{}", info.name, suffix);
+    out_.new_states.push_back({name, zeros});
+    return b_.state(StateRole::optimizer, std::move(zeros), name);
+  }
+
+  Status update(Value param, Value grad, Value lr, Value step) {
+    const OptimizerOptions& o = options_.optimizer;
+    std::vector<Value> states = {param};
+    std::vector<Value> outs;
+    if (o.kind == OptimizerKind::sgd) {
+      const SgdAttrs attrs{o.momentum, o.dampening, o.weight_decay, o.nesterov};
+      Value velocity;
+      if (o.momentum != 0) {
+        HONE_ASSIGN(velocity, moment(param, "velocity"));
+        states.push_back(velocity);
+      }
+      const Value inputs[] = {param, velocity, grad, lr};
+      outs = b_.emit_all(op::sgd_update, inputs, attrs);
+    } else {
+      const AdamAttrs attrs{o.beta1, o.beta2, o.eps, o.weight_decay, o.kind == OptimizerKind::adamw};
+      HONE_ASSIGN(const Value m, moment(param, "m"));
+      HONE_ASSIGN(const Value v, moment(param, "v"));
+      states.push_back(m);
+      states.push_back(v);
+      const Value inputs[] = {param, m, v, grad, lr, step};
+      outs = b_.emit_all(op::adam_update, inputs, attrs);
+    }
+    if (outs.size() < states.size()) return b_.status();
+    for (size_t i = 0; i < states.size(); ++i) out_.graph.updates.push_back({states[i].id(), outs[i].id()});
+    return {};
+  }
+
+  const TrainerOptions& options_;
+  TrainGraph out_;
+  Builder b_;
+};
+
+}  // namespace
+
+Result<TrainGraph> build_train_graph(const Model& model, std::span<const Shape> input_shapes,
+                                     std::span<const std::pair<std::string, TensorType>> targets,
+                                     const TrainerOptions& options, TrainForm form) {
+  HONE_ASSIGN(Graph g, specialise(model.graph, input_shapes, {.mode = form == TrainForm::loss ? Mode::infer : Mode::train}));
+  for (const auto& [name, type] : targets)
+    if (g.find(name) != kNone) return invalid("the target '{}' has the name of a tensor of the model", name);
+  for (const StateUpdate& u : g.updates)
+    if (g.value(u.state).kind != ValueKind::state) return internal("an update of something that is no state");
+  return Writer(std::move(g), options).run(targets, form);
+}
+
+}  // namespace hone

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The training step as one graph.
+#pragma once
+
+#include "hone/specialise.hpp"
+#include "hone/trainer.hpp"
+
+namespace hone {
+
+enum class TrainForm : uint8_t {
+  step,       ///< Forward, backward, clip, update. Outputs: loss, and the gradient norm when clipping.
+  gradients,  ///< Forward and backward. Outputs: loss, then the gradients in the order of `trainable`.
+  loss,       ///< The loss in inference mode. Outputs: loss.
+};
+
+struct TrainGraph {
+  Graph graph;
+  std::vector<std::string> trainable;  ///< For `gradients`: names in the order of the outputs.
+  /// Optimizer states that the graph uses, with their initial content.
+  struct NewState {
+    std::string name;
+    TensorData data;
+  };
+  std::vector<NewState> new_states;
+};
+
+/// Names of the two scalar inputs a `step` graph ends with: the learning rate (f32) and the step's number, from 1 (i64).
+inline constexpr std::string_view kLrInput = "hone.lr";
+inline constexpr std::string_view kStepInput = "hone.step";
+
+/// Builds it for these inputs and targets. `initial_optimizer_state` gives what the states are made from when they do not exist.
+Result<TrainGraph> build_train_graph(const Model& model, std::span<const Shape> input_shapes,
+                                     std::span<const std::pair<std::string, TensorType>> targets,
+                                     const TrainerOptions& options, TrainForm form);
+
+}  // namespace hone
