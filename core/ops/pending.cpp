@@ -89,9 +89,6 @@ const OpDef op::instance_norm = {.name = "instance_norm", .min_inputs = 0, .max_
 const OpDef op::rms_norm = {.name = "rms_norm", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
 
 
-// loss.cpp
-const OpDef op::cross_entropy = {.name = "cross_entropy", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::cross_entropy_grad = {.name = "cross_entropy_grad", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
 
 // optimizer.cpp
 const OpDef op::sgd_update = {.name = "sgd_update", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
