@@ -56,7 +56,12 @@ class Replay {
       out.has_declared = false;
       to_.outputs.push_back(std::move(out));
     }
-    for (const StateUpdate& u : from_.updates) to_.updates.push_back({map(u.state).id(), map(u.next).id()});
+    for (const StateUpdate& u : from_.updates) {
+      const ValueId state = map(u.state).id(), next = map(u.next).id();
+      if (to_.type(state) != to_.type(next))
+        return invalid("state '{}' is {}, its update {}", to_.value(state).name, to_.type(state), to_.type(next));
+      to_.updates.push_back({state, next});
+    }
     HONE_TRY(remove_dead(to_));
     return std::move(to_);
   }
@@ -80,7 +85,8 @@ class Replay {
     if (options_.mode == Mode::train && n.op->training) {
       std::vector<ValueId> ids;
       for (const Value& v : inputs) ids.push_back(v.id());
-      HONE_TRY(check_by_inference(n, inputs));
+      HONE_ASSIGN(const size_t count, outputs_by_inference(n, inputs));
+      HONE_TRY(check_count(n, count));
       TrainingCtx c(b_, ids, n.attrs, n.outputs.size(), label(n));
       n.op->training(c);
       outs = std::move(c.outs);
@@ -88,7 +94,7 @@ class Replay {
       outs = b_.emit_all(*n.op, inputs, n.attrs);
     }
     if (!b_.status().ok()) return b_.status();
-    HONE_ENSURE(outs.size() >= n.outputs.size());
+    HONE_TRY(check_count(n, outs.size()));
     for (size_t i = 0; i < n.outputs.size(); ++i) {
       map(n.outputs[i]) = outs[i];
       ValueInfo& made = to_.value(outs[i].id());
@@ -98,14 +104,21 @@ class Replay {
   }
 
   // A training form is a decomposition and may take for granted what the operator's shape rule checks.
-  Status check_by_inference(const Node& n, std::span<const Value> inputs) const {
+  Result<size_t> outputs_by_inference(const Node& n, std::span<const Value> inputs) const {
     std::vector<const TensorType*> types;
     std::vector<const TensorData*> constants;
     for (const Value& v : inputs) {
       types.push_back(v.valid() ? &v.type() : nullptr);
       constants.push_back(b_.constant_data(v));
     }
-    return infer(*n.op, n.name, std::move(types), std::move(constants), n.attrs).status();
+    HONE_ASSIGN(const auto outs, infer(*n.op, n.name, std::move(types), std::move(constants), n.attrs));
+    return outs.size();
+  }
+
+  // A model file may claim more outputs of a node whose types it leaves open.
+  static Status check_count(const Node& n, size_t count) {
+    if (count >= n.outputs.size()) return {};
+    return invalid("{}: has {} outputs, its rule gives {}", label(n), n.outputs.size(), count);
   }
 
   const Graph& from_;

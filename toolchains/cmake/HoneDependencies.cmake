@@ -367,7 +367,8 @@ function(hone_use target)
   endforeach()
 endfunction()
 
-# hone_flatbuffers(TARGET SCHEMA...): generates SCHEMA_generated.h for TARGET, at build time.
+# hone_flatbuffers(TARGET SCHEMA...): generates SCHEMA_generated.h for TARGET, at build time. The object
+# interface is there for tests, which take headers apart and put them together wrongly.
 function(hone_flatbuffers target)
   if(NOT TARGET ${target})
     return()
@@ -379,7 +380,7 @@ function(hone_flatbuffers target)
     get_filename_component(name ${schema} NAME_WE)
     set(header ${folder}/${name}_generated.h)
     add_custom_command(OUTPUT ${header}
-      COMMAND ${flatc} --cpp --scoped-enums --cpp-std c++17 -o ${folder} ${schema}
+      COMMAND ${flatc} --cpp --scoped-enums --gen-object-api --cpp-std c++17 -o ${folder} ${schema}
       DEPENDS ${schema} ${flatc} VERBATIM)
     list(APPEND headers ${header})
   endforeach()
