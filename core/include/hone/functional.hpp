@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions of tensors beyond the methods: products, joins, layers without parameters of their own,
+// losses.
+#pragma once
+
+#include "hone/tensor.hpp"
+
+namespace hone {
+
+/// Batched; batch axes broadcast.
+Tensor matmul(const Tensor& a, const Tensor& b, MatmulAttrs attrs = {});
+/// x (..., in), w (out, in), b (out) or undefined.   -> (..., out)
+Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b = {});
+/// a where `condition` (bool) is true, b elsewhere; all broadcast.
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+Tensor concat(std::span<const Tensor> parts, int64_t axis);
+inline Tensor concat(std::initializer_list<Tensor> parts, int64_t axis) {
+  return concat(std::span<const Tensor>(parts.begin(), parts.size()), axis);
+}
+/// Joins equal shapes along a new axis.
+Tensor stack(std::span<const Tensor> parts, int64_t axis = 0);
+inline Tensor stack(std::initializer_list<Tensor> parts, int64_t axis = 0) {
+  return stack(std::span<const Tensor>(parts.begin(), parts.size()), axis);
+}
+Tensor pad(const Tensor& x, PadAttrs attrs);
+/// (..) integers -> (.., classes) of `dtype`.
+Tensor one_hot(const Tensor& indices, int64_t classes, DType dtype = DType::f32);
+/// indices (..), weight (count, width) -> (.., width)
+Tensor embedding(const Tensor& indices, const Tensor& weight);
+
+/// See ConvAttrs. b may be undefined.
+Tensor conv(const Tensor& x, const Tensor& w, const Tensor& b, ConvAttrs attrs = {});
+Tensor conv_transpose(const Tensor& x, const Tensor& w, const Tensor& b,
+                      ConvTransposeAttrs attrs = {});
+Tensor max_pool(const Tensor& x, PoolAttrs attrs);
+Tensor avg_pool(const Tensor& x, PoolAttrs attrs);
+/// (N, C, spatial..) -> (N, C, 1..)
+Tensor global_avg_pool(const Tensor& x);
+
+/// Normalises the axes [axis, rank). scale and bias may be undefined.
+Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias, NormAttrs attrs = {});
+Tensor group_norm(const Tensor& x, const Tensor& scale, const Tensor& bias, GroupNormAttrs attrs);
+/// With running statistics, which stay.
+Tensor batch_norm(const Tensor& x, const Tensor& scale, const Tensor& bias, const Tensor& mean,
+                  const Tensor& var, BatchNormAttrs attrs = {});
+/// With the batch's statistics; moves the running ones, `mean` and `var`, in place.
+Tensor batch_norm_train(const Tensor& x, const Tensor& scale, const Tensor& bias, Tensor& mean,
+                        Tensor& var, BatchNormAttrs attrs = {});
+/// Zeros with probability p, and scales the others by 1 / (1 - p).
+Tensor dropout(const Tensor& x, double p, Generator& rng);
+
+/// q (.., Tq, D), k (.., Tk, D), v (.., Tk, Dv) -> (.., Tq, Dv): softmax(q k^T / sqrt(D) + mask) v.
+/// `mask` is undefined, or broadcasts to (.., Tq, Tk): true (bool) where a query may look, or a
+/// number that is added.
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask = {});
+
+
+}  // namespace hone
