@@ -14,7 +14,7 @@ for group in "$@"; do
     build) packages="$packages g++ cmake ninja-build flatbuffers-compiler libflatbuffers-dev
       doctest-dev zlib1g-dev libcli11-dev libtomlplusplus-dev" ;;
     data) packages="$packages dataset-fashion-mnist" ;;
-    check) packages="$packages clang clang-format clang-tidy" ;;
+    check) packages="$packages clang clang-format clang-tidy shellcheck git" ;;
     *) sed -n '3,8s/^# //p' "$0"; exit 2 ;;
   esac
 done
