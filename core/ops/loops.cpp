@@ -21,10 +21,16 @@ Shape broadcast_strides(const Shape& from, const Shape& to) {
 
 namespace {
 
-// Elements of a narrow type that are widened at a time: small enough to stay in the first cache.
-constexpr int64_t kBlock = 256;
-
-bool is_narrow(DType t) { return size_of(t) < 4; }
+template <class Narrow, class Wide>
+void widen_as(const void* src, void* dst, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    static_cast<Wide*>(dst)[i] = static_cast<Wide>(static_cast<const Narrow*>(src)[i]);
+}
+template <class Narrow, class Wide>
+void narrow_as(const void* src, void* dst, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    static_cast<Narrow*>(dst)[i] = static_cast<Narrow>(static_cast<const Wide*>(src)[i]);
+}
 
 template <class Rows>
 typename Rows::Row row_for(const Rows& rows, DType t) {
@@ -46,47 +52,10 @@ typename Rows::Row row_for(const Rows& rows, DType t) {
   return rows.i32;
 }
 
-template <class Narrow, class Wide>
-void widen_as(const void* src, void* dst, int64_t n) {
-  for (int64_t i = 0; i < n; ++i)
-    static_cast<Wide*>(dst)[i] = static_cast<Wide>(static_cast<const Narrow*>(src)[i]);
-}
-template <class Narrow, class Wide>
-void narrow_as(const void* src, void* dst, int64_t n) {
-  for (int64_t i = 0; i < n; ++i)
-    static_cast<Narrow*>(dst)[i] = static_cast<Narrow>(static_cast<const Wide*>(src)[i]);
-}
-
 // A block of one of the wide types: floats or int32s.
 struct alignas(kAlignment) Block {
   std::byte bytes[kBlock * 4];
 };
-
-// Narrow elements as float or int32.
-void widen(DType t, const void* src, Block& dst, int64_t n) {
-  switch (t) {
-    case DType::f16:
-      return widen_as<f16, float>(src, dst.bytes, n);
-    case DType::bf16:
-      return widen_as<bf16, float>(src, dst.bytes, n);
-    case DType::i8:
-      return widen_as<int8_t, int32_t>(src, dst.bytes, n);
-    default:
-      return widen_as<uint8_t, int32_t>(src, dst.bytes, n);  // u8 and bool
-  }
-}
-void narrow(DType t, const Block& src, void* dst, int64_t n) {
-  switch (t) {
-    case DType::f16:
-      return narrow_as<f16, float>(src.bytes, dst, n);
-    case DType::bf16:
-      return narrow_as<bf16, float>(src.bytes, dst, n);
-    case DType::i8:
-      return narrow_as<int8_t, int32_t>(src.bytes, dst, n);
-    default:
-      return narrow_as<uint8_t, int32_t>(src.bytes, dst, n);
-  }
-}
 
 const std::byte* at(const ConstTensorView& t, int64_t i) {
   return static_cast<const std::byte*>(t.data) + i * static_cast<int64_t>(size_of(t.type.dtype));
@@ -96,6 +65,32 @@ std::byte* at(const TensorView& t, int64_t i) {
 }
 
 }  // namespace
+
+void widen(DType t, const void* src, void* dst, int64_t n) {
+  switch (t) {
+    case DType::f16:
+      return widen_as<f16, float>(src, dst, n);
+    case DType::bf16:
+      return widen_as<bf16, float>(src, dst, n);
+    case DType::i8:
+      return widen_as<int8_t, int32_t>(src, dst, n);
+    default:
+      return widen_as<uint8_t, int32_t>(src, dst, n);  // u8 and bool
+  }
+}
+
+void narrow(DType t, const void* src, void* dst, int64_t n) {
+  switch (t) {
+    case DType::f16:
+      return narrow_as<f16, float>(src, dst, n);
+    case DType::bf16:
+      return narrow_as<bf16, float>(src, dst, n);
+    case DType::i8:
+      return narrow_as<int8_t, int32_t>(src, dst, n);
+    default:
+      return narrow_as<uint8_t, int32_t>(src, dst, n);
+  }
+}
 
 Status run_unary(const KernelArgs& args, const UnaryRows& rows) {
   const ConstTensorView& x = args.in[0];
@@ -108,13 +103,13 @@ Status run_unary(const KernelArgs& args, const UnaryRows& rows) {
     Block in, out;
     for (int64_t i = begin; i < end; i += kBlock) {
       const int64_t n = std::min(kBlock, end - i);
-      widen(type, at(x, i), in, n);
+      widen(type, at(x, i), in.bytes, n);
       if (rows.predicate) {
         row(in.bytes, at(y, i), n, args.attrs);
         continue;
       }
       row(in.bytes, out.bytes, n, args.attrs);
-      narrow(type, out, at(y, i), n);
+      narrow(type, out.bytes, at(y, i), n);
     }
   });
   return {};
@@ -130,11 +125,13 @@ void narrow_binary_row(const BinaryRows& rows, BinaryRows::Row row, const Kernel
   Block a, b, y;
   for (int64_t i = 0; i < n; i += kBlock) {
     const int64_t count = std::min(kBlock, n - i);
-    if (stride[1] || i == 0) widen(type, at(args.in[0], offset[1] + i), a, stride[1] ? count : 1);
-    if (stride[2] || i == 0) widen(type, at(args.in[1], offset[2] + i), b, stride[2] ? count : 1);
+    if (stride[1] || i == 0)
+      widen(type, at(args.in[0], offset[1] + i), a.bytes, stride[1] ? count : 1);
+    if (stride[2] || i == 0)
+      widen(type, at(args.in[1], offset[2] + i), b.bytes, stride[2] ? count : 1);
     std::byte* out = at(args.out[0], offset[0] + i);
     row(a.bytes, stride[1], b.bytes, stride[2], rows.predicate ? out : y.bytes, count);
-    if (!rows.predicate) narrow(type, y, out, count);
+    if (!rows.predicate) narrow(type, y.bytes, out, count);
   }
 }
 
@@ -221,6 +218,7 @@ void copy_transposed(ThreadPool& pool, const LoopNest<2>& nest, int axis_i, T* d
 
 void copy_strided(ThreadPool& pool, const LoopNest<2>& nest, void* dst, const void* src,
                   size_t bytes) {
+  if (nest.size() == 0) return;
   dispatch_size(bytes, [&]<class T>() {
     T* to = static_cast<T*>(dst);
     const T* from = static_cast<const T*>(src);

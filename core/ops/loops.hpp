@@ -25,8 +25,7 @@ inline constexpr int64_t kGrain = 16384;
 /// Calls f(begin, end) on parts of [0, n) that together are all of it; in one part when n <= grain.
 template <class F>
 void for_ranges(ThreadPool& pool, int64_t n, int64_t grain, F f) {
-  (void)pool, (void)grain;
-  if (n > 0) f(int64_t{0}, n);
+  if (n > 0) pool.parallel_for(n, grain, [&f](int64_t begin, int64_t end, int) { f(begin, end); });
 }
 
 /// Nested loops over axes, outermost first, that K operands walk with strides (in elements).
@@ -132,6 +131,34 @@ decltype(auto) dispatch_size(size_t bytes, F&& f) {
       break;
   }
   return f.template operator()<uint64_t>();
+}
+
+/// Whether elements of this type are widened before anything is computed: f16 and bf16 to float;
+/// i8, u8 and bool to int32_t.
+constexpr bool is_narrow(DType t) { return size_of(t) < 4; }
+/// Elements that are widened at a time: few enough to stay in the first cache.
+inline constexpr int64_t kBlock = 256;
+void widen(DType t, const void* src, void* dst, int64_t n);
+/// Back again; integers wrap.
+void narrow(DType t, const void* src, void* dst, int64_t n);
+
+/// Calls f.template operator()<T>() with the type that arithmetic on a number type happens in:
+/// double, float, int32_t or int64_t.
+template <class F>
+decltype(auto) dispatch_wide(DType t, F&& f) {
+  switch (t) {
+    case DType::f64:
+      return f.template operator()<double>();
+    case DType::f32:
+    case DType::f16:
+    case DType::bf16:
+      return f.template operator()<float>();
+    case DType::i64:
+      return f.template operator()<int64_t>();
+    default:
+      break;
+  }
+  return f.template operator()<int32_t>();
 }
 
 /// dst[i] = src[i] for the nest's operands (dst, src); elements of `bytes` bytes each.

@@ -21,50 +21,6 @@ const OpDef op::softplus = {.name = "softplus", .min_inputs = 0, .max_inputs = k
 const OpDef op::clip = {.name = "clip", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
 const OpDef op::prelu = {.name = "prelu", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
 
-// reduce.cpp
-const OpDef op::sum = {.name = "sum", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::mean = {.name = "mean", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::max = {.name = "max", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::min = {.name = "min", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::prod = {.name = "prod", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::argmax = {.name = "argmax", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::argmin = {.name = "argmin", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::cumsum = {.name = "cumsum", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-
-// shape.cpp
-const OpDef op::reshape = {.name = "reshape", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::reshape_dyn = {.name = "reshape_dyn", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::flatten = {.name = "flatten", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::squeeze = {.name = "squeeze", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::unsqueeze = {.name = "unsqueeze", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::shape_of = {.name = "shape_of", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::size_of = {.name = "size_of", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::fill = {.name = "fill", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::fill_dyn = {.name = "fill_dyn", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::range_dyn = {.name = "range_dyn", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-
-// movement.cpp
-const OpDef op::transpose = {.name = "transpose", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::expand = {.name = "expand", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::expand_dyn = {.name = "expand_dyn", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::concat = {.name = "concat", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::slice = {.name = "slice", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::slice_dyn = {.name = "slice_dyn", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::unslice = {.name = "unslice", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::split = {.name = "split", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::pad = {.name = "pad", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::pad_dyn = {.name = "pad_dyn", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::tile = {.name = "tile", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::tile_dyn = {.name = "tile_dyn", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::trilu = {.name = "trilu", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-
-// index.cpp
-const OpDef op::gather = {.name = "gather", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::index_sum = {.name = "index_sum", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::gather_elements = {.name = "gather_elements", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::scatter_elements = {.name = "scatter_elements", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::one_hot = {.name = "one_hot", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-
 // resize.cpp
 const OpDef op::resize = {.name = "resize", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
 const OpDef op::resize_dyn = {.name = "resize_dyn", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
