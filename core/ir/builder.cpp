@@ -46,7 +46,10 @@ std::vector<Value> Builder::emit_all(const OpDef& op, std::span<const Value> inp
   for (const TensorType* t : types)
     if (t && !t->shape.concrete()) typed = false;
   if (!typed) {
-    if (composites_ == Composites::keep) return append(op, std::move(ids), std::move(attrs), {}, untyped_outputs);
+    if (composites_ == Composites::keep) {
+      fail(check_arity(op, scope_, types));
+      return status_.ok() ? append(op, std::move(ids), std::move(attrs), {}, untyped_outputs) : std::vector<Value>();
+    }
     fail(internal("{} '{}': an input has no type yet", op.name, scope_));
     return {};
   }
@@ -55,15 +58,15 @@ std::vector<Value> Builder::emit_all(const OpDef& op, std::span<const Value> inp
     fail(out_types.status());
     return {};
   }
+  if (fold_limit_ > 0 && op.kernel) {
+    std::vector<Value> folded = fold(op, ids, attrs, *out_types);
+    if (!folded.empty() || !status_.ok()) return folded;
+  }
   if (composites_ == Composites::keep) return append(op, std::move(ids), std::move(attrs), *out_types, 0);
   if (!op.kernel) {
     if (op.decompose) return expand(op, ids, attrs, out_types->size());
     fail(unsupported("{} '{}': has no kernel", op.name, scope_));
     return {};
-  }
-  if (fold_limit_ > 0) {
-    std::vector<Value> folded = fold(op, ids, attrs, *out_types);
-    if (!folded.empty() || !status_.ok()) return folded;
   }
   return append(op, std::move(ids), std::move(attrs), *out_types, 0);
 }

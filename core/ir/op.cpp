@@ -12,8 +12,7 @@ std::string who(const OpDef& op, std::string_view node_name) {
 
 const TensorData* DecomposeCtx::constant(int i) const { return has(i) ? b.constant_data(in(i)) : nullptr; }
 
-Result<std::vector<TensorType>> infer(const OpDef& op, std::string_view node_name, std::vector<const TensorType*> in,
-                                      std::vector<const TensorData*> constants, const Attrs& attrs) {
+Status check_arity(const OpDef& op, std::string_view node_name, std::span<const TensorType* const> in) {
   const int count = static_cast<int>(in.size());
   if (count < op.min_inputs || count > op.max_inputs)
     return invalid("{}: takes {}{} inputs, got {}", who(op, node_name), op.min_inputs,
@@ -21,6 +20,12 @@ Result<std::vector<TensorType>> infer(const OpDef& op, std::string_view node_nam
                    count);
   for (int i = 0; i < op.min_inputs; ++i)
     if (!in[static_cast<size_t>(i)]) return invalid("{}: input {} is missing", who(op, node_name), i);
+  return {};
+}
+
+Result<std::vector<TensorType>> infer(const OpDef& op, std::string_view node_name, std::vector<const TensorType*> in,
+                                      std::vector<const TensorData*> constants, const Attrs& attrs) {
+  HONE_TRY(check_arity(op, node_name, in));
   InferCtx c(who(op, node_name), std::move(in), std::move(constants), attrs);
   HONE_TRY(op.infer(c));
   for (const TensorType& t : c.outs) {

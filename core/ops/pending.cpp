@@ -33,14 +33,6 @@ const OpDef op::random_normal = {.name = "random_normal", .min_inputs = 0, .max_
 
 
 
-// pool.cpp
-const OpDef op::max_pool = {.name = "max_pool", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::max_pool_grad = {.name = "max_pool_grad", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::max_pool_pick = {.name = "max_pool_pick", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::avg_pool = {.name = "avg_pool", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::avg_pool_grad = {.name = "avg_pool_grad", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::global_avg_pool = {.name = "global_avg_pool", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::global_max_pool = {.name = "global_max_pool", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
 
 // norm.cpp
 const OpDef op::batch_norm = {.name = "batch_norm", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
@@ -52,9 +44,6 @@ const OpDef op::group_norm = {.name = "group_norm", .min_inputs = 0, .max_inputs
 const OpDef op::instance_norm = {.name = "instance_norm", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
 const OpDef op::rms_norm = {.name = "rms_norm", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
 
-// softmax.cpp
-const OpDef op::softmax = {.name = "softmax", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::log_softmax = {.name = "log_softmax", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
 
 
 // optimizer.cpp

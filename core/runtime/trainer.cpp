@@ -19,28 +19,6 @@ Result<Value> NamedValues::find(std::string_view name) const {
   return not_found("there is no '{}'; there are {}", name, names.empty() ? "none" : names);
 }
 
-bool matches(std::string_view globs, std::string_view name) {
-  const auto glob = [](auto&& self, std::string_view p, std::string_view s) -> bool {
-    if (p.empty()) return s.empty();
-    if (p[0] == '*') {
-      while (!p.empty() && p[0] == '*') p.remove_prefix(1);
-      for (size_t i = 0; i <= s.size(); ++i)
-        if (self(self, p, s.substr(i))) return true;
-      return false;
-    }
-    return !s.empty() && (p[0] == '?' || p[0] == s[0]) && self(self, p.substr(1), s.substr(1));
-  };
-  while (!globs.empty()) {
-    const size_t comma = globs.find(',');
-    std::string_view one = globs.substr(0, comma);
-    while (!one.empty() && one.front() == ' ') one.remove_prefix(1);
-    while (!one.empty() && one.back() == ' ') one.remove_suffix(1);
-    if (!one.empty() && glob(glob, one, name)) return true;
-    globs = comma == std::string_view::npos ? std::string_view() : globs.substr(comma + 1);
-  }
-  return false;
-}
-
 namespace {
 
 // The first step after which the loss is known; everything that changes a state comes later.

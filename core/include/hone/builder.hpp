@@ -74,7 +74,7 @@ class Builder {
   void set_scope(std::string name) { scope_ = std::move(name); }
   const std::string& scope() const { return scope_; }
 
-  /// Nodes whose inputs are all constant are run at once when their outputs take at most this many bytes; 0: never.
+  /// Nodes with a kernel whose inputs are all constant are run at once when their outputs take at most this many bytes; 0: never.
   void set_fold_limit(int64_t bytes) { fold_limit_ = bytes; }
 
  protected:

@@ -183,6 +183,9 @@ struct OpDef {
   Inplace inplace = Inplace::none;
 };
 
+/// Whether as many inputs were given (null: left out) as the operator takes. Errors: invalid_argument.
+Status check_arity(const OpDef& op, std::string_view node_name, std::span<const TensorType* const> in);
+
 /// Output types of one node. Errors: as the operator's `infer`, and invalid_argument when the arity or a size is impossible.
 Result<std::vector<TensorType>> infer(const OpDef& op, std::string_view node_name, std::vector<const TensorType*> in,
                                       std::vector<const TensorData*> constants, const Attrs& attrs);

@@ -294,16 +294,18 @@ struct ConvTransposeAttrs {
 };
 
 /// max_pool, avg_pool over the spatial axes of (N, C, spatial..). ceil_mode adds a last window that hangs over the edge, unless it
-/// would start beyond input and left padding. count_include_pad: the divisor counts declared padding, never cells beyond it.
+/// would start beyond input and left padding. count_include_pad: the divisor counts declared padding, never cells beyond it, unless
+/// `legacy_divisor` (ONNX before opset 19) makes it the whole kernel's size.
 struct PoolAttrs {
   std::vector<int64_t> kernel, strides, dilations, pads_begin, pads_end;
   AutoPad auto_pad = AutoPad::none;
   bool ceil_mode = false;
   bool count_include_pad = false;
+  bool legacy_divisor = false;
   template <class F> static void fields(PoolAttrs& a, F f) {
     f("kernel", a.kernel), f("strides", a.strides), f("dilations", a.dilations);
     f("pads_begin", a.pads_begin), f("pads_end", a.pads_end), f("auto_pad", a.auto_pad);
-    f("ceil_mode", a.ceil_mode), f("count_include_pad", a.count_include_pad);
+    f("ceil_mode", a.ceil_mode), f("count_include_pad", a.count_include_pad), f("legacy_divisor", a.legacy_divisor);
   }
 };
 /// avg_pool_grad(gy) for an input of `input_shape`.

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "hone/builder.hpp"
+#include "hone/glob.hpp"
 #include "hone/session.hpp"
 
 namespace hone {
@@ -104,8 +105,5 @@ class Trainer {
   explicit Trainer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
-
-/// Whether `name` matches one of the comma-separated globs ('*' any run of characters, '?' one).
-bool matches(std::string_view globs, std::string_view name);
 
 }  // namespace hone
