@@ -28,8 +28,9 @@ const std::map<std::string, std::set<std::string>> kAllowed = {
     {"import", {"base", "tensor", "ir", "ops"}},
     {"plan", {"base", "tensor", "ir", "ops", "autodiff", "passes", "model", "import"}},
     {"runtime", {"base", "tensor", "ir", "ops", "autodiff", "passes", "model", "import", "plan"}},
-    {"nn", {"base", "tensor", "ir", "ops"}},
-    {"optim", {"base", "tensor", "ir", "ops"}},
+    // Modules and optimizers compute with hone::Tensor, which the runtime has.
+    {"nn", {"base", "tensor", "ir", "ops", "autodiff", "passes", "model", "plan", "runtime"}},
+    {"optim", {"base", "tensor", "ir", "ops", "autodiff", "passes", "model", "plan", "runtime"}},
     {"data", {"base", "tensor", "ir", "ops"}},
     {"capi",
      {"base", "tensor", "ir", "ops", "autodiff", "passes", "model", "import", "plan", "runtime",
