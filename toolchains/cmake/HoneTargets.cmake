@@ -12,6 +12,9 @@ function(hone_compile_options target)
   target_compile_options(${target} PRIVATE
     -Wall -Wextra -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> -Wno-missing-field-initializers
     $<$<BOOL:${HONE_WERROR}>:-Werror>)
+  # Hone's programs drop the functions they do not use. (The library's users decide for themselves.)
+  target_link_options(${target} PRIVATE
+    $<IF:$<PLATFORM_ID:Darwin>,-Wl$<COMMA>-dead_strip,-Wl$<COMMA>--gc-sections>)
   foreach(s IN LISTS HONE_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${s} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_link_options(${target} PUBLIC -fsanitize=${s})
@@ -23,7 +26,9 @@ function(hone_library_options target)
   hone_compile_options(${target})
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions> $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>
-    -ffunction-sections -fdata-sections)
+    -ffunction-sections -fdata-sections
+    # Nothing unwinds through the library; debuggers and profilers do, so only where size is wanted.
+    $<$<CONFIG:MinSizeRel>:-fno-asynchronous-unwind-tables> $<$<CONFIG:MinSizeRel>:-fno-unwind-tables>)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/core/include> $<INSTALL_INTERFACE:include>)

@@ -4,9 +4,10 @@
 # Downloads the Debian source packages named in pins.txt and unpacks each into DEST/NAME-VERSION.
 # Needs neither root nor a change to this machine's apt: it uses a private apt state, with the mirror
 # of the machine's own Debian source (or of HONE_DEBIAN_MIRROR) and Debian's keyring. apt checks the
-# signed index and each file's hash. What is already unpacked is kept.
+# signed index and each file's hash; a pinned file must have the pinned hash as well. What is already
+# unpacked is kept.
 set -eu
-[ $# -ge 2 ] || { sed -n '3,8s/^# //p' "$0"; exit 2; }
+[ $# -ge 2 ] || { sed -n '3,9s/^# //p' "$0"; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
 dest=$(cd "$1" && pwd)
@@ -58,6 +59,8 @@ Dir::State "$state";
 Dir::State::Lists "$state/lists";
 Dir::Cache "$state/cache";
 Acquire::Languages "none";
+# A mirror that stands still is past its date and still has what is pinned; signatures are checked.
+Acquire::Check-Valid-Until "false";
 APT::Sandbox::User "root";
 CONF
   say "reading the index of Debian $1"
@@ -70,6 +73,7 @@ for name in $todo; do
   suite=$(pin "$name" 2)
   use_suite "$suite"
   got=$version
+  hash=$(pin "$name" 4)
   mkdir "$work/$name" "$work/$name/tree"
   cd "$work/$name"
   download() { apt-get source -qq --download-only --tar-only "$1" > log 2>&1; }
@@ -78,6 +82,9 @@ for name in $todo; do
     [ -n "$got" ] || { cat log >&2; die "Debian $suite has no source package '$name'"; }
     say "$name $version has left Debian $suite; taking the current $got"
     download "$name=$got" || { cat log >&2; die "cannot download $name $got"; }
+  fi
+  if [ "$got" = "$version" ]; then
+    echo "$hash  $(echo ./*.orig.tar.*)" | sha256sum --check --quiet || die "$name $got is not what pins.txt expects"
   fi
   (cd tree && cmake -E tar xf ../*.orig.tar.*)
   echo "$got" > tree/.debian-version
