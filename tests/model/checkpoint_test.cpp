@@ -150,10 +150,10 @@ TEST_CASE("a kill at any moment leaves a checkpoint that loads") {
   const TempDir dir;
   REQUIRE_OK(save_checkpoint(sample_checkpoint(1), dir.file("c")));
   // A disk may take microseconds or a tenth of a second to flush: kills are spread over three times
-  // what a save takes here.
+  // what a save takes here, and over more where the machine turns out too busy to finish any.
   const int64_t start_ns = platform::now_ns();
   REQUIRE_OK(save_checkpoint(sample_checkpoint(2), dir.file("c")));
-  const uint64_t most_us = static_cast<uint64_t>(platform::now_ns() - start_ns) * 3 / 1000 + 1;
+  uint64_t most_us = static_cast<uint64_t>(platform::now_ns() - start_ns) * 3 / 1000 + 1;
   uint64_t random = 12345;
   int64_t last_step = 0;
   for (int round = 0; round < 50; ++round) {
@@ -174,6 +174,7 @@ TEST_CASE("a kill at any moment leaves a checkpoint that loads") {
     CHECK_GE(c.step, last_step);
     for (size_t i = 0; i < expected.tensors.size(); ++i)
       CHECK(same_bits(c.tensors[i].data, expected.tensors[i].data));
+    if (c.step == last_step) most_us += most_us / 8;
     last_step = c.step;
   }
   CHECK_GT(last_step, 2);
