@@ -52,14 +52,18 @@ Tensor Tensor::transpose(int64_t a, int64_t b) const {
   return permute(std::move(order));
 }
 
+// An extent that stays is written as 1, so that a trace holds for other extents too.
 Tensor Tensor::expand(std::vector<int64_t> shape) const {
+  if (!ok()) return apply(op::expand, {*this});
   const int lead = static_cast<int>(shape.size()) - dim();
-  for (size_t i = 0; ok() && i < shape.size(); ++i) {
-    if (shape[i] != -1) continue;
+  for (size_t i = 0; i < shape.size(); ++i) {
     const int axis = static_cast<int>(i) - lead;
-    if (axis < 0) return error(invalid("expand: the new axis {} of {} needs an extent", i, type()));
-    shape[i] = this->shape()[axis];
+    const int64_t have = axis < 0 ? 1 : this->shape()[axis];
+    if ((axis < 0 && shape[i] < 0) || lead < 0 || (shape[i] != -1 && shape[i] != have && have != 1))
+      return error(invalid("expand: axis {} of {} cannot become {}", axis, type(), shape[i]));
+    if (shape[i] == have || shape[i] == -1) shape[i] = 1;
   }
+  if (lead < 0) return error(invalid("expand: {} has more axes than the {} asked for", type(), shape.size()));
   return apply(op::expand, {*this}, ShapeAttrs{std::move(shape), true});
 }
 

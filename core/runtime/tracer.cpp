@@ -4,33 +4,45 @@
 
 namespace hone::detail {
 
-void Tracer::bind(const Tensor& t, Value v) {
-  const std::shared_ptr<Var>& var = t.impl()->var;
+void Tracer::bind(std::shared_ptr<Var> var, Value v) {
   values_[var.get()] = v;
-  kept_.push_back(var);
+  types_.resize(graph_.values.size());
+  types_[static_cast<size_t>(v.id())] = var->type;
+  kept_.push_back(std::move(var));
 }
 
 void Tracer::input(const Tensor& t, const Shape& shape, std::string name) {
-  bind(t, builder_.input({t.dtype(), shape}, std::move(name)));
+  bind(t.impl()->var, builder_.input({t.dtype(), shape}, std::move(name)));
 }
 
 void Tracer::declare(const Tensor& t, StateRole role, std::string name) {
-  declared_[t.impl()->var.get()] = {role, std::move(name)};
-  kept_.push_back(t.impl()->var);
+  const std::shared_ptr<Var>& var = t.impl()->var;
+  if (!declared_at_.try_emplace(var.get(), declared_.size()).second) return;
+  declared_.push_back({role, std::move(name), t, var, t.data(), t.impl()->storage->version});
+}
+
+Value Tracer::state_of(const Declared& d) {
+  if (const auto known = values_.find(d.var.get()); known != values_.end()) return known->second;
+  const Value v = builder_.state(d.role, d.data, d.name);
+  graph_.value(v.id()).trainable = d.role == StateRole::parameter && d.var->requires_grad;
+  bind(d.var, v);
+  return v;
 }
 
 Value Tracer::value_of(const Tensor& t) {
   if (!t.defined()) return {};
-  if (const auto known = values_.find(t.impl()->var.get()); known != values_.end())
-    return known->second;
-  Value v;
-  if (const auto state = declared_.find(t.impl()->var.get()); state != declared_.end()) {
-    v = builder_.state(state->second.role, t.data(), state->second.name);
-    graph_.value(v.id()).trainable = t.requires_grad();
-  } else {
-    v = builder_.constant(t.data());
+  const std::shared_ptr<Var>& var = t.impl()->var;
+  if (const auto known = values_.find(var.get()); known != values_.end()) return known->second;
+  if (!declared_at_.count(var.get()) && var->requires_grad) {
+    const std::string name = var->name.empty() || graph_.find(var->name) != kNone
+                                 ? format("parameter_{}", declared_.size())
+                                 : var->name;
+    declare(t, StateRole::parameter, name);
   }
-  bind(t, v);
+  if (const auto at = declared_at_.find(var.get()); at != declared_at_.end())
+    return state_of(declared_[at->second]);
+  const Value v = builder_.constant(t.data());
+  bind(var, v);
   return v;
 }
 
@@ -43,12 +55,25 @@ Status Tracer::record(const OpDef& op, const Attrs& attrs, std::span<const Tenso
       builder_.emit_all(op, values, attrs, static_cast<int>(outputs.size()));
   if (!builder_.status().ok()) return builder_.status();
   HONE_ENSURE(made.size() == outputs.size());
-  for (size_t i = 0; i < made.size(); ++i) bind(outputs[i], made[i]);
+  for (size_t i = 0; i < made.size(); ++i) bind(outputs[i].impl()->var, made[i]);
   return {};
 }
 
-void Tracer::output(const Tensor& t, std::string name) {
-  builder_.output(value_of(t), std::move(name));
+void Tracer::end_states() {
+  for (size_t i = 0; i < declared_.size(); ++i) {
+    const Declared& d = declared_[i];
+    TensorImpl& impl = *d.tensor.impl();
+    if (impl.var == d.var) continue;
+    graph_.updates.push_back({state_of(d).id(), value_of(d.tensor).id()});
+    impl.var = d.var;
+    impl.storage->data = d.data;
+    impl.storage->version = d.version;
+  }
+}
+
+std::vector<TensorType> Tracer::types() && {
+  types_.resize(graph_.values.size());
+  return std::move(types_);
 }
 
 }  // namespace hone::detail
