@@ -31,23 +31,4 @@ const OpDef op::dropout = {.name = "dropout", .min_inputs = 0, .max_inputs = kAn
 const OpDef op::random_uniform = {.name = "random_uniform", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
 const OpDef op::random_normal = {.name = "random_normal", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
 
-
-
-
-// norm.cpp
-const OpDef op::batch_norm = {.name = "batch_norm", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::batch_norm_train = {.name = "batch_norm_train", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::batch_norm_grad = {.name = "batch_norm_grad", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::layer_norm = {.name = "layer_norm", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::layer_norm_grad = {.name = "layer_norm_grad", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::group_norm = {.name = "group_norm", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::instance_norm = {.name = "instance_norm", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::rms_norm = {.name = "rms_norm", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-
-
-
-// optimizer.cpp
-const OpDef op::sgd_update = {.name = "sgd_update", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::adam_update = {.name = "adam_update", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-
 }  // namespace hone

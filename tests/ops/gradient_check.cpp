@@ -15,7 +15,7 @@ namespace {
 Status run_nodes(const Graph& g, std::vector<TensorData>& values) {
   values.resize(g.values.size());
   for (size_t i = 0; i < g.values.size(); ++i)
-    if (g.values[i].kind == ValueKind::constant) values[i] = g.values[i].data;
+    if (g.values[i].data.defined()) values[i] = g.values[i].data;
   for (const Node& n : g.nodes) {
     std::vector<TensorData> in;
     for (ValueId v : n.inputs)
@@ -93,6 +93,15 @@ Result<std::vector<TensorData>> evaluate(const GraphFunction& f,
 Result<std::vector<TensorData>> evaluate(const OpDef& op, const Attrs& attrs,
                                          std::span<const TensorData> inputs) {
   return evaluate(function_of(op, attrs), inputs);
+}
+
+Result<std::vector<TensorData>> evaluate(const Graph& g, std::span<const TensorData> inputs,
+                                         std::span<const ValueId> wanted) {
+  std::vector<TensorData> values(g.values.size()), out;
+  for (size_t i = 0; i < inputs.size(); ++i) values[static_cast<size_t>(g.inputs[i])] = inputs[i];
+  HONE_TRY(run_nodes(g, values));
+  for (ValueId v : wanted) out.push_back(values[static_cast<size_t>(v)]);
+  return out;
 }
 
 Result<std::vector<TensorData>> evaluate_decomposition(const OpDef& op, const Attrs& attrs,

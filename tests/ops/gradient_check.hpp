@@ -25,6 +25,9 @@ inline Result<std::vector<TensorData>> evaluate(const OpDef& op, const Attrs& at
                                                 std::initializer_list<TensorData> inputs) {
   return evaluate(op, attrs, std::span<const TensorData>(inputs.begin(), inputs.size()));
 }
+/// The values `wanted` of a graph; its states hold their initial content.
+Result<std::vector<TensorData>> evaluate(const Graph& g, std::span<const TensorData> inputs,
+                                         std::span<const ValueId> wanted);
 /// As evaluate, but written with other operators instead of run by the operator's own kernel.
 Result<std::vector<TensorData>> evaluate_decomposition(const OpDef& op, const Attrs& attrs,
                                                        std::span<const TensorData> inputs);
