@@ -270,6 +270,8 @@ Tensor compose(std::span<const Tensor> inputs,
 NoGrad::NoGrad() : before_(detail::eager().record) { detail::eager().record = false; }
 NoGrad::~NoGrad() { detail::eager().record = before_; }
 
+bool is_tracing() { return detail::eager().tracer != nullptr; }
+
 NameScope::NameScope(std::string_view name) : before_(detail::eager().scope.size()) {
   std::string& scope = detail::eager().scope;
   if (!scope.empty() && !name.empty()) scope += '.';

@@ -44,9 +44,6 @@ Tensor run_training(const OpDef& op, std::vector<Tensor> inputs, size_t states, 
   return result;
 }
 
-// Whether operators that differ in training are to be recorded as they are in the model.
-bool tracing() { return detail::eager().tracer != nullptr; }
-
 Tensor or_full(const Tensor& given, const Tensor& x, int axis, double value) {
   return given.defined() || !x.ok() ? given : Tensor::full({x.size(axis)}, value, x.dtype());
 }
@@ -117,23 +114,43 @@ Tensor batch_norm(const Tensor& x, const Tensor& scale, const Tensor& bias, cons
 }
 Tensor batch_norm_train(const Tensor& x, const Tensor& scale, const Tensor& bias, Tensor& mean,
                         Tensor& var, BatchNormAttrs attrs) {
-  if (tracing()) return batch_norm(x, scale, bias, mean, var, attrs);
+  if (is_tracing()) return batch_norm(x, scale, bias, mean, var, attrs);
   return run_training(op::batch_norm,
                       {x, or_full(scale, x, 1, 1), or_full(bias, x, 1, 0), mean, var}, 3, attrs,
                       nullptr);
 }
 Tensor dropout(const Tensor& x, double p, Generator& rng) {
-  if (tracing()) return apply(op::dropout, {x}, DropoutAttrs{p, 0});
+  if (is_tracing()) return apply(op::dropout, {x}, DropoutAttrs{p, 0});
   return run_training(op::dropout, {x}, 1, DropoutAttrs{p, 0}, &rng);
 }
 
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask) {
+namespace {
+
+// True at and below the diagonal. In a trace it is made from the shapes of q and k, so that their
+// lengths stay free.
+Tensor causal_mask(const Tensor& q, const Tensor& k) {
+  if (!is_tracing()) return Tensor::ones({q.size(-2), k.size(-2)}).tril().gt(0.5);
+  const ShapeOfAttrs length{-2, -1};
+  const Tensor shape =
+      concat({apply(op::shape_of, {q}, length), apply(op::shape_of, {k}, length)}, 0);
+  return apply(op::fill_dyn, {shape}, FillDynAttrs{DType::f32, 1}).tril().gt(0.5);
+}
+
+}  // namespace
+
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                 const AttentionOptions& options) {
   Tensor scores = matmul(q * (1.0 / std::sqrt(static_cast<double>(q.size(-1)))), k, {false, true});
-  if (mask.defined() && mask.dtype() == DType::bool_)
-    scores = where(mask, scores, Tensor::scalar(-INFINITY, scores.dtype()));
-  else if (mask.defined())
-    scores = scores + mask;
-  return matmul(scores.softmax(-1), v);
+  const auto restrict_to = [&](const Tensor& mask) {
+    scores = mask.dtype() == DType::bool_
+                 ? where(mask, scores, Tensor::scalar(-INFINITY, scores.dtype()))
+                 : scores + mask;
+  };
+  if (options.mask.defined()) restrict_to(options.mask);
+  if (options.causal && scores.ok()) restrict_to(causal_mask(q, k));
+  Tensor weights = scores.softmax(-1);
+  if (options.on_weights) weights = options.on_weights(weights);
+  return matmul(weights, v);
 }
 
 }  // namespace hone

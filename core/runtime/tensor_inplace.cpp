@@ -57,7 +57,10 @@ Tensor& Tensor::set_data(TensorData data, Place where) {
         invalid("set_data: the tensor was made by {}, it is no leaf", label(*impl_->var->producer));
   if (!ok()) return *this;
   detail::Storage& storage = *impl_->storage;
-  impl_->var->type = data.type();
+  if (data.type() != type()) {  // what was recorded keeps the old type
+    impl_->var = std::make_shared<detail::Var>(*impl_->var);
+    impl_->var->type = data.type();
+  }
   impl_->var->grad = {};
   storage.data = std::move(data);
   ++storage.version;

@@ -36,6 +36,10 @@ class NameScope {
   size_t before_;
 };
 
+/// Whether this thread is inside a trace(): operators that differ between training and inference
+/// are recorded, not chosen.
+bool is_tracing();
+
 /// One operation that has run.
 struct OpEvent {
   std::string_view op;    ///< "matmul"

@@ -49,10 +49,34 @@ Tensor batch_norm_train(const Tensor& x, const Tensor& scale, const Tensor& bias
 /// Zeros with probability p, and scales the others by 1 / (1 - p).
 Tensor dropout(const Tensor& x, double p, Generator& rng);
 
+struct AttentionOptions {
+  /// Undefined, or broadcasts to (.., Tq, Tk): true (bool) where a query may look, or a number that
+  /// is added to the scores.
+  Tensor mask;
+  /// A query at position i of Tq looks at keys 0 to i only.
+  bool causal = false;
+  /// Given the weights (.., Tq, Tk) after the softmax, returns those to use: dropout, or a look at
+  /// them.
+  std::function<Tensor(const Tensor& weights)> on_weights;
+};
 /// q (.., Tq, D), k (.., Tk, D), v (.., Tk, Dv) -> (.., Tq, Dv): softmax(q k^T / sqrt(D) + mask) v.
-/// `mask` is undefined, or broadcasts to (.., Tq, Tk): true (bool) where a query may look, or a
-/// number that is added.
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask = {});
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                 const AttentionOptions& options = {});
 
+namespace loss {
+
+/// Class indices in `labels`; see CrossEntropyAttrs.
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropyAttrs attrs = {},
+                     const Tensor& weights = {});
+Tensor mse(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean);
+Tensor l1(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean);
+Tensor smooth_l1(const Tensor& x, const Tensor& target, double beta = 1.0,
+                 Reduction reduction = Reduction::mean);
+Tensor huber(const Tensor& x, const Tensor& target, double delta = 1.0,
+             Reduction reduction = Reduction::mean);
+Tensor bce_with_logits(const Tensor& logits, const Tensor& target,
+                       Reduction reduction = Reduction::mean);
+
+}  // namespace loss
 
 }  // namespace hone

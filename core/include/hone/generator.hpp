@@ -18,6 +18,14 @@ class Generator {
   void set_counter(uint64_t counter) { counter_ = counter; }
   /// The counter of the draw about to be made; advances.
   uint64_t next() { return counter_++; }
+  /// A source with a seed of its own that depends on this one's seed and counter; advances.
+  Generator fork() {
+    // SplitMix64's finisher (Steele, Lea, Flood 2014): close counters give far seeds.
+    uint64_t z = seed_ + (next() + 1) * 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return Generator(z ^ (z >> 31));
+  }
 
  private:
   uint64_t seed_, counter_;

@@ -7,6 +7,9 @@
 namespace hone {
 
 struct OnnxImportOptions {
+  /// ONNX does not say which of a file's tensors are learned; the importer has rules for it (core/import/README.md). Names that
+  /// match these comma-separated globs are parameters, or constants, whatever the rules say.
+  std::string parameters, constants;
   /// AveragePool with ceil_mode and count_include_pad at opset 18 and earlier: divide by the whole kernel as older runtimes did.
   bool legacy_average_pool_divisor = false;
 };

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tables of import rules, one for each family of operators (onnx_<family>.cpp).
+#pragma once
+
+#include "core/import/import_ctx.hpp"
+
+namespace hone::onnx {
+
+#define HONE_ONNX_FAMILIES(F)                                                               \
+  F(elementwise)                                                                            \
+  F(activation) F(reduce) F(shape) F(movement) F(index) F(linear) F(pool) F(norm) F(resize) \
+      F(training)
+
+#define HONE_ONNX_FAMILY(name) std::span<const ImportRule> name##_imports();
+HONE_ONNX_FAMILIES(HONE_ONNX_FAMILY)
+#undef HONE_ONNX_FAMILY
+
+}  // namespace hone::onnx

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+// From an ONNX model to Hone's graph: inputs, weights, then node by node through the table of
+// rules. Everything Hone lacks is gathered on the way, so that one error can list it all.
+#include <algorithm>
+#include <unordered_set>
+
+#include "core/base/file.hpp"
+#include "core/base/sha256.hpp"
+#include "core/import/onnx_families.hpp"
+#include "core/import/onnx_weights.hpp"
+#include "hone/specialise.hpp"
+
+namespace hone {
+
+namespace onnx {
+
+namespace {
+
+// The newest operator set whose meanings the rules are known to follow.
+constexpr int64_t kNewestOpset = 25;
+constexpr int64_t kFoldLimitBytes = 64 << 10;
+// Functions may call functions: so deep, and so many nodes in all, that a small file cannot unfold
+// into an endless graph.
+constexpr int kMaxCallDepth = 32;
+constexpr size_t kMaxNodes = size_t{1} << 22;
+
+bool is_standard(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
+
+const ImportRule* find_rule(std::string_view domain, std::string_view op_type, int64_t opset) {
+  const ImportRule* best = nullptr;
+  const auto look_in = [&](std::span<const ImportRule> rules) {
+    for (const ImportRule& r : rules)
+      if (r.op_type == op_type && r.domain == domain && r.since <= opset &&
+          (!best || r.since > best->since))
+        best = &r;
+  };
+#define HONE_ONNX_FAMILY(name) look_in(name##_imports());
+  HONE_ONNX_FAMILIES(HONE_ONNX_FAMILY)
+#undef HONE_ONNX_FAMILY
+  return best;
+}
+
+// Values by their names in the file. An invalid value stands for one that something missing would
+// have computed.
+using Scope = std::unordered_map<std::string_view, Value>;
+
+// Where nodes stand: in the graph or in a function it calls.
+struct Body {
+  Scope& scope;
+  std::span<const OperatorSetId> opsets;
+  std::string prefix;  // of node names
+  int depth;
+};
+
+class Importer {
+ public:
+  Importer(const ModelProto& model, TensorReader& tensors, const OnnxImportOptions& options)
+      : model_(model),
+        tensors_(tensors),
+        options_(options),
+        b_(graph_, Composites::keep),
+        state_{b_, tensors, options, {}, {}} {
+    b_.set_fold_limit(kFoldLimitBytes);
+  }
+
+  Result<Graph> run() {
+    graph_.name = model_.graph.name;
+    HONE_TRY(check_opsets());
+    Scope scope;
+    HONE_TRY(add_inputs(scope));
+    HONE_TRY(add_initializers(scope));
+    HONE_TRY(import_nodes(model_.graph.nodes, {scope, model_.opset_import, "", 0}));
+    HONE_TRY(add_outputs(scope));
+    if (!state_.missing.empty()) return missing_error();
+    HONE_TRY(remove_dead(graph_));
+    return std::move(graph_);
+  }
+
+ private:
+  void missing(std::string what, std::string node) {
+    state_.missing.push_back({std::move(what), std::move(node)});
+  }
+
+  Status check_opsets() {
+    for (const OperatorSetId& o : model_.opset_import)
+      if (is_standard(o.domain) && o.version > kNewestOpset)
+        return unsupported("the model uses ONNX opset {}, newer than {}, the newest known here",
+                           o.version, kNewestOpset);
+    return {};
+  }
+
+  // "?" and the like are what some exporters call an extent they know nothing of: each is a
+  // dimension of its own.
+  int64_t extent(const Dimension& d, std::string_view value, size_t axis) {
+    if (d.value && *d.value >= 0) return *d.value;
+    const bool named = !d.param.empty() && d.param != "?" && d.param != "-1" && d.param != "None";
+    if (named) return graph_.dim(d.param);
+    std::string name = format("{}_{}", value, axis);
+    while (std::find(graph_.dim_names.begin(), graph_.dim_names.end(), name) !=
+           graph_.dim_names.end())
+      name += "_";
+    return graph_.dim(name);
+  }
+
+  Result<Shape> shape_of(const ValueInfoProto& v) {
+    std::vector<int64_t> dims;
+    for (size_t i = 0; i < v.dims.size(); ++i) dims.push_back(extent(v.dims[i], v.name, i));
+    auto shape = Shape::make(dims);
+    return shape.ok() ? std::move(shape) : shape.status().with_context(format("'{}'", v.name));
+  }
+
+  Status add_inputs(Scope& scope) {
+    std::unordered_set<std::string_view> weights;
+    for (const TensorProto& t : model_.graph.initializers) weights.insert(t.name);
+    // Named dimensions first: a made-up name must not take one of the file's.
+    for (const ValueInfoProto& v : model_.graph.inputs)
+      for (const Dimension& d : v.dims)
+        if (!d.value && !weights.contains(v.name) && !d.param.empty()) (void)extent(d, v.name, 0);
+    for (const ValueInfoProto& v : model_.graph.inputs) {
+      if (weights.contains(v.name)) continue;
+      if (scope.contains(v.name)) return invalid_model("the input '{}' occurs twice", v.name);
+      const auto dtype = dtype_of(v.elem_type);
+      Value& value = scope[v.name];
+      if (v.kind != ValueInfoProto::Kind::tensor) {
+        missing("an input that is no tensor", std::string(v.name));
+      } else if (!dtype) {
+        missing(format("an input of {}", v.elem_type), std::string(v.name));
+      } else if (!v.has_shape) {
+        missing("an input whose rank is not given", std::string(v.name));
+      } else {
+        HONE_ASSIGN(const Shape shape, shape_of(v));
+        value = b_.input({*dtype, shape}, std::string(v.name));
+        names_.insert(std::string(v.name));
+      }
+    }
+    return {};
+  }
+
+  void collect_used(std::span<const NodeProto> nodes,
+                    std::unordered_set<std::string_view>& used) const {
+    for (const NodeProto& n : nodes) {
+      used.insert(n.inputs.begin(), n.inputs.end());
+      for (const AttributeProto& a : n.attributes)
+        for (const GraphProto& g : a.graphs) {
+          collect_used(g.nodes, used);
+          for (const ValueInfoProto& o : g.outputs) used.insert(o.name);
+        }
+    }
+  }
+
+  Status add_initializers(Scope& scope) {
+    std::unordered_set<std::string_view> used;
+    collect_used(model_.graph.nodes, used);
+    for (const ValueInfoProto& o : model_.graph.outputs) used.insert(o.name);
+    if (model_.graph.sparse_initializers) missing("a sparse initializer", "");
+    const auto kinds = classify_weights(model_, tensors_, options_);
+    for (const TensorProto& t : model_.graph.initializers) {
+      if (scope.contains(t.name)) return invalid_model("the initializer '{}' occurs twice", t.name);
+      Value& value = scope[t.name];
+      if (!used.contains(t.name)) continue;
+      auto data = tensors_.read(t);
+      if (data.status().code() == Code::unsupported) {
+        missing(data.status().message(), "");
+        continue;
+      }
+      if (!data.ok()) return data.status();
+      value = add_weight(std::move(*data), std::string(t.name), kinds.at(t.name));
+      names_.insert(std::string(t.name));
+    }
+    return {};
+  }
+
+  Value add_weight(TensorData data, std::string name, Weight kind) {
+    if (kind == Weight::constant) return b_.constant(std::move(data), std::move(name));
+    const Value v = b_.state(kind == Weight::buffer ? StateRole::buffer : StateRole::parameter,
+                             std::move(data), std::move(name));
+    graph_.value(v.id()).trainable = kind == Weight::parameter;
+    return v;
+  }
+
+  Status import_nodes(std::span<const NodeProto> nodes, const Body& body) {
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (++imported_ > kMaxNodes)
+        return invalid_model("the model has more than {} nodes", kMaxNodes);
+      const NodeProto& n = nodes[i];
+      const std::string name = n.name.empty() ? format("{}{}_{}", body.prefix, n.op_type, i)
+                                              : format("{}{}", body.prefix, n.name);
+      HONE_TRY(import_node(n, name, body));
+    }
+    return {};
+  }
+
+  Status import_node(const NodeProto& n, const std::string& name, const Body& body) {
+    for (std::string_view out : n.outputs)
+      if (!out.empty() && !body.scope.emplace(out, Value()).second)
+        return invalid_model("node '{}' ({}): the value '{}' is made twice", name, n.op_type, out);
+    const int64_t opset = opset_of(body.opsets, n.domain);
+    const ImportRule* rule = find_rule(is_standard(n.domain) ? "" : n.domain, n.op_type, opset);
+    const FunctionProto* function = rule ? nullptr : find_function(n);
+    if (!rule && !function) {
+      missing(is_standard(n.domain) ? format("{}-{}", n.op_type, opset)
+                                    : format("{}.{}-{}", n.domain, n.op_type, opset),
+              name);
+      return {};
+    }
+    std::vector<Value> inputs;
+    bool complete = true;
+    for (std::string_view in : n.inputs) {
+      const auto found = body.scope.find(in);
+      if (in.empty()) {
+        inputs.emplace_back();
+      } else if (found == body.scope.end()) {
+        return invalid_model("node '{}' ({}): no earlier node makes its input '{}'", name,
+                             n.op_type, in);
+      } else {
+        inputs.push_back(found->second);
+        complete &= found->second.valid();
+      }
+    }
+    if (!complete) return {};  // what it needs is missing and reported already
+    if (function) return call(*function, n, inputs, name, body);
+    return apply(*rule, n, opset, std::move(inputs), name, body);
+  }
+
+  Status apply(const ImportRule& rule, const NodeProto& n, int64_t opset, std::vector<Value> inputs,
+               const std::string& name, const Body& body) {
+    b_.set_scope(name);
+    ImportCtx c(state_, rule, n, opset, std::move(inputs));
+    rule.import(c);
+    if (!c.status().ok())
+      return invalid_model("node '{}' ({}): {}", name, n.op_type, c.status().message());
+    std::string lack = c.missing();
+    if (lack.empty() && !c.unread_attribute().empty())
+      lack = format("with the attribute '{}'", c.unread_attribute());
+    if (lack.empty()) HONE_TRY(builder_status());
+    for (int k = 0; k < c.outputs() && lack.empty(); ++k)
+      if (c.wants(k) && !c.out(k).valid()) lack = format("with output {}", k);
+    if (!lack.empty()) {
+      missing(format("{}-{} {}", n.op_type, opset, lack), name);
+      return {};
+    }
+    for (int k = 0; k < c.outputs(); ++k) {
+      if (!c.wants(k)) continue;
+      const std::string_view out = n.outputs[static_cast<size_t>(k)];
+      body.scope[out] = c.out(k);
+      give_name(c.out(k), format("{}{}", body.prefix, out));
+    }
+    return {};
+  }
+
+  // A file that no operator accepts is a bad file, whatever an operator says of its arguments.
+  Status builder_status() const {
+    const Status& s = b_.status();
+    return s.code() == Code::invalid_argument ? invalid_model("{}", s.message()) : s;
+  }
+
+  void give_name(Value v, std::string name) {
+    ValueInfo& info = graph_.value(v.id());
+    if (info.name.empty() && info.kind != ValueKind::input && names_.insert(name).second)
+      info.name = std::move(name);
+  }
+
+  static int64_t opset_of(std::span<const OperatorSetId> opsets, std::string_view domain) {
+    for (const OperatorSetId& o : opsets)
+      if (o.domain == domain || (is_standard(o.domain) && is_standard(domain))) return o.version;
+    return 1;  // files of IR version 1 and 2 do not say
+  }
+
+  const FunctionProto* find_function(const NodeProto& n) const {
+    for (const FunctionProto& f : model_.functions)
+      if (f.name == n.op_type && f.domain == n.domain && f.overload == n.overload) return &f;
+    return nullptr;
+  }
+
+  // A function of the file: its body is imported in place of the call.
+  Status call(const FunctionProto& f, const NodeProto& n, std::span<const Value> inputs,
+              const std::string& name, const Body& from) {
+    if (from.depth >= kMaxCallDepth)
+      return invalid_model("node '{}': functions call each other deeper than {}", name,
+                           kMaxCallDepth);
+    Scope scope;
+    for (size_t i = 0; i < f.inputs.size(); ++i)
+      scope[f.inputs[i]] = i < inputs.size() ? inputs[i] : Value();
+    std::vector<NodeProto> nodes = f.nodes;
+    for (NodeProto& inner : nodes) resolve_attributes(inner, n, f);
+    HONE_TRY(import_nodes(nodes, {scope, f.opset_import, name + "/", from.depth + 1}));
+    for (size_t i = 0; i < f.outputs.size() && i < n.outputs.size(); ++i) {
+      const auto out = scope.find(f.outputs[i]);
+      if (out == scope.end())
+        return invalid_model("function '{}': nothing makes its output '{}'", f.name, f.outputs[i]);
+      if (!n.outputs[i].empty()) from.scope[n.outputs[i]] = out->second;
+    }
+    return {};
+  }
+
+  // An attribute of the body may stand for one of the call, or for the function's default; without
+  // either it is left out.
+  static void resolve_attributes(NodeProto& inner, const NodeProto& call, const FunctionProto& f) {
+    std::vector<AttributeProto> resolved;
+    for (AttributeProto& a : inner.attributes) {
+      const AttributeProto* from = &a;
+      if (!a.ref_attr_name.empty()) {
+        from = nullptr;
+        for (const AttributeProto& d : f.defaults)
+          if (d.name == a.ref_attr_name) from = &d;
+        for (const AttributeProto& given : call.attributes)
+          if (given.name == a.ref_attr_name) from = &given;
+      }
+      if (!from) continue;
+      resolved.push_back(*from);
+      resolved.back().name = a.name;
+    }
+    inner.attributes = std::move(resolved);
+  }
+
+  Status add_outputs(const Scope& scope) {
+    for (const ValueInfoProto& v : model_.graph.outputs) {
+      const auto found = scope.find(v.name);
+      if (found == scope.end()) return invalid_model("nothing makes the output '{}'", v.name);
+      if (graph_.find_output(v.name) >= 0)
+        return invalid_model("the output '{}' occurs twice", v.name);
+      if (!found->second.valid()) continue;
+      b_.output(found->second, std::string(v.name));
+      if (!v.has_shape) continue;
+      HONE_ASSIGN(graph_.outputs.back().declared, shape_of(v));
+      graph_.outputs.back().has_declared = true;
+    }
+    return {};
+  }
+
+  // "LSTM-17 ('lstm_1', 'lstm_2'), MaxPool-17 with the indices as second output ('pool')".
+  Status missing_error() const {
+    std::vector<std::string> kinds;
+    for (const Missing& m : state_.missing)
+      if (std::find(kinds.begin(), kinds.end(), m.what) == kinds.end()) kinds.push_back(m.what);
+    std::string list;
+    for (const std::string& kind : kinds) {
+      std::string nodes;
+      for (const Missing& m : state_.missing)
+        if (m.what == kind && !m.node.empty())
+          nodes += format("{}'{}'", nodes.empty() ? "" : ", ", m.node);
+      list += format("{}{}{}", list.empty() ? "" : ", ", kind,
+                     nodes.empty() ? "" : format(" ({})", nodes));
+    }
+    return unsupported("the model needs what cannot be imported: {}", list);
+  }
+
+  const ModelProto& model_;
+  TensorReader& tensors_;
+  const OnnxImportOptions& options_;
+  Graph graph_;
+  Builder b_;
+  ImportState state_;
+  std::unordered_set<std::string> names_;  // of inputs, constants, states and node values
+  size_t imported_ = 0;
+};
+
+std::map<std::string, std::string> metadata_of(const ModelProto& m) {
+  std::map<std::string, std::string> out;
+  const auto add = [&](const char* key, std::string value) {
+    if (!value.empty()) out[key] = std::move(value);
+  };
+  add("producer",
+      format("{}{}{}", m.producer_name, m.producer_version.empty() ? "" : " ", m.producer_version));
+  add("domain", std::string(m.domain));
+  add("doc", std::string(m.doc_string));
+  if (m.ir_version) out["ir_version"] = format("{}", m.ir_version);
+  if (m.model_version) out["model_version"] = format("{}", m.model_version);
+  std::string opsets;
+  for (const OperatorSetId& o : m.opset_import)
+    opsets += is_standard(o.domain)
+                  ? format("{}{}", opsets.empty() ? "" : ", ", o.version)
+                  : format("{}{} {}", opsets.empty() ? "" : ", ", o.domain, o.version);
+  add("opset", opsets);
+  for (const KeyValue& kv : m.metadata_props)
+    if (!kv.key.starts_with("hone.")) out[format("onnx.{}", kv.key)] = std::string(kv.value);
+  return out;
+}
+
+}  // namespace
+
+}  // namespace onnx
+
+Result<Model> import_onnx(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                          const std::string& directory, const OnnxImportOptions& options) {
+  HONE_ASSIGN(const onnx::ModelProto proto, onnx::read_model(bytes));
+  if (!proto.has_graph) return invalid_model("no ONNX model: it holds no graph");
+  onnx::TensorReader tensors(std::move(owner), directory);
+  Model model;
+  HONE_ASSIGN(model.graph, onnx::Importer(proto, tensors, options).run());
+  model.metadata = onnx::metadata_of(proto);
+  model.metadata["source_sha256"] = to_hex(sha256(bytes));
+  return model;
+}
+
+Result<Model> import_onnx(const std::string& path, const OnnxImportOptions& options) {
+  HONE_ASSIGN(const MappedFile file, MappedFile::open(path));
+  const size_t slash = path.find_last_of('/');
+  const std::string directory =
+      slash == std::string::npos ? "" : path.substr(0, std::max<size_t>(slash, 1));
+  auto model = import_onnx(file.bytes(), file.owner(), directory, options);
+  if (!model.ok()) return model.status().with_context(path);
+  model->metadata["source"] = path.substr(slash + 1);  // npos + 1 is 0
+  return model;
+}
+
+}  // namespace hone

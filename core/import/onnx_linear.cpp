@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// ONNX's matrix products and convolutions.
+#include <algorithm>
+
+#include "core/import/onnx_families.hpp"
+
+namespace hone::onnx {
+
+namespace {
+
+void import_matmul(ImportCtx& c) {
+  if (!c.require(2)) return;
+  const int a = c.rank(0), b = c.rank(1);
+  const int rank = a < 0 || b < 0 ? -1 : std::max({a, b, 2}) - (a == 1) - (b == 1);
+  c.set(0, c.emit(op::matmul, {c.in(0), c.in(1)}, MatmulAttrs{}), {c.dtype(0), rank});
+}
+
+void import_gemm(ImportCtx& c) {
+  if (!c.require(2)) return;
+  const GemmAttrs attrs{c.attr("alpha", 1.0), c.attr("beta", 1.0), c.flag("transA"),
+                        c.flag("transB")};
+  c.set(0, c.emit(op::gemm, {c.in(0), c.in(1), c.in(2)}, attrs), {c.dtype(0), 2});
+}
+
+// kernel_shape says what the weight's shape says; where both are known they must agree.
+void check_kernel_shape(ImportCtx& c) {
+  const std::vector<int64_t> kernel = c.attr_ints("kernel_shape");
+  const ValueInfo& w = c.b.graph().value(c.in(1).id());
+  if (kernel.empty() || !w.typed) return;
+  const std::span<const int64_t> extents = w.type.shape.dims();
+  for (size_t i = 0; i < kernel.size(); ++i)
+    if (extents.size() != kernel.size() + 2 || (extents[i + 2] >= 0 && extents[i + 2] != kernel[i]))
+      return c.fail("'kernel_shape' differs from the shape of the weight, {}",
+                    to_string(c.b.graph(), w.type.shape));
+}
+
+ConvAttrs conv_attrs(ImportCtx& c) {
+  ConvAttrs a;
+  a.strides = c.attr_ints("strides");
+  a.dilations = c.attr_ints("dilations");
+  a.groups = c.attr("group", int64_t{1});
+  a.auto_pad =
+      c.attr_enum("auto_pad", {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}, AutoPad::none);
+  read_pads(c, a.pads_begin, a.pads_end);
+  check_kernel_shape(c);
+  return a;
+}
+
+void import_conv(ImportCtx& c) {
+  if (c.require(2)) c.set(0, c.emit(op::conv, {c.in(0), c.in(1), c.in(2)}, conv_attrs(c)));
+}
+
+void import_conv_transpose(ImportCtx& c) {
+  if (!c.require(2)) return;
+  const ConvTransposeAttrs attrs{conv_attrs(c), c.attr_ints("output_padding"),
+                                 c.attr_ints("output_shape")};
+  c.set(0, c.emit(op::conv_transpose, {c.in(0), c.in(1), c.in(2)}, attrs));
+}
+
+constexpr ImportRule kImports[] = {
+    {"Conv", 1, import_conv},
+    {"ConvTranspose", 1, import_conv_transpose},
+    {"Gemm", 7, import_gemm},
+    {"MatMul", 1, import_matmul},
+};
+
+}  // namespace
+
+std::span<const ImportRule> linear_imports() { return kImports; }
+
+}  // namespace hone::onnx

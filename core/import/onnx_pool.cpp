@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// ONNX's pooling.
+#include "core/import/onnx_families.hpp"
+
+namespace hone::onnx {
+
+namespace {
+
+PoolAttrs pool_attrs(ImportCtx& c) {
+  PoolAttrs a;
+  a.kernel = c.attr_ints("kernel_shape");
+  a.strides = c.attr_ints("strides");
+  a.dilations = c.attr_ints("dilations");
+  a.auto_pad =
+      c.attr_enum("auto_pad", {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}, AutoPad::none);
+  a.ceil_mode = c.flag("ceil_mode");
+  read_pads(c, a.pads_begin, a.pads_end);
+  if (a.kernel.empty()) c.fail("attribute 'kernel_shape' is missing");
+  return a;
+}
+
+void import_max_pool(ImportCtx& c) {
+  if (!c.require(1)) return;
+  c.ignore("storage_order");  // of the indices
+  if (c.wants(1)) return c.unsupported("with the indices as second output");
+  c.set(0, c.emit(op::max_pool, {c.in(0)}, pool_attrs(c)));
+}
+
+void import_average_pool(ImportCtx& c) {
+  if (!c.require(1)) return;
+  PoolAttrs attrs = pool_attrs(c);
+  attrs.count_include_pad = c.flag("count_include_pad");
+  c.set(0, c.emit(op::avg_pool, {c.in(0)}, attrs));
+}
+
+constexpr ImportRule kImports[] = {
+    {"AveragePool", 7, import_average_pool},
+    {"GlobalAveragePool", 1, import_same, &op::global_avg_pool},
+    {"GlobalMaxPool", 1, import_same, &op::global_max_pool},
+    {"MaxPool", 1, import_max_pool},
+};
+
+}  // namespace
+
+std::span<const ImportRule> pool_imports() { return kImports; }
+
+}  // namespace hone::onnx

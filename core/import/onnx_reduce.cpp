@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// ONNX's reductions, ArgMax and ArgMin, CumSum.
+#include "core/import/onnx_families.hpp"
+
+namespace hone::onnx {
+
+namespace {
+
+// What a reduction does besides its sum, max, ...: Reduce<op>(x) = after(reduce(before(x))).
+enum class Around : uint8_t { nothing, abs, square, norm, log, log_exp };
+
+// The largest finite value: what an infinite maximum is replaced by, so that infinity - infinity
+// does not arise.
+double largest(DType t) {
+  switch (t) {
+    case DType::f64:
+      return 1.7976931348623157e308;
+    case DType::f16:
+      return 65504;
+    case DType::bf16:
+      return 3.3895313892515355e38;
+    default:
+      return 3.4028234663852886e38;
+  }
+}
+
+// log(sum(exp(x))) = m + log(sum(exp(x - m))), m = max(x).
+Value log_sum_exp(ImportCtx& c, const ReduceAttrs& attrs) {
+  ReduceAttrs keep = attrs;
+  keep.keepdims = true;
+  const double bound = largest(c.dtype(0));
+  const auto finite_max = [&](const ReduceAttrs& a) {
+    return c.emit(op::stop_gradient,
+                  {c.emit(op::clip, {c.emit(op::max, {c.in(0)}, a)}, ClipAttrs{-bound, bound})});
+  };
+  const Value shifted = c.emit(op::exp, {c.emit(op::sub, {c.in(0), finite_max(keep)})});
+  return c.emit(op::add, {c.emit(op::log, {c.emit(op::sum, {shifted}, attrs)}), finite_max(attrs)});
+}
+
+// No axes and noop_with_empty_axes: nothing is summed, the rest of the operator stays.
+Value without_reduction(ImportCtx& c, Around around) {
+  const Value x = c.in(0);
+  switch (around) {
+    case Around::abs:
+    case Around::norm:
+      return c.emit(op::abs, {x});
+    case Around::square:
+      return c.emit(op::mul, {x, x});
+    case Around::log:
+      return c.emit(op::log, {x});
+    case Around::nothing:
+    case Around::log_exp:
+      return x;
+  }
+  return x;
+}
+
+Value reduce(ImportCtx& c, Around around, const ReduceAttrs& attrs) {
+  const Value x = c.in(0);
+  switch (around) {
+    case Around::nothing:
+      return c.emit(*c.rule.op, {x}, attrs);
+    case Around::abs:
+      return c.emit(op::sum, {c.emit(op::abs, {x})}, attrs);
+    case Around::square:
+      return c.emit(op::sum, {c.emit(op::mul, {x, x})}, attrs);
+    case Around::norm:
+      return c.emit(op::sqrt, {c.emit(op::sum, {c.emit(op::mul, {x, x})}, attrs)});
+    case Around::log:
+      return c.emit(op::log, {c.emit(op::sum, {x}, attrs)});
+    case Around::log_exp:
+      return log_sum_exp(c, attrs);
+  }
+  return x;
+}
+
+int rank_without(int rank, size_t axes, bool keepdims) {
+  if (rank < 0 || keepdims) return rank;
+  return axes == 0 ? 0 : std::max(0, rank - static_cast<int>(axes));
+}
+
+// Axes are an input from opset 18 on (ReduceSum: 13), an attribute before.
+template <Around kAround>
+void import_reduction(ImportCtx& c) {
+  if (!c.require(1)) return;
+  ReduceAttrs attrs;
+  attrs.keepdims = c.flag("keepdims", true);
+  if (c.has(1)) {
+    const auto axes = c.ints(1);
+    if (!axes) return c.unsupported("with axes that are computed");
+    attrs.axes = *axes;
+  } else {
+    attrs.axes = c.attr_ints("axes");
+  }
+  const bool noop = c.flag("noop_with_empty_axes");
+  if (attrs.axes.empty() && noop) return c.set(0, without_reduction(c, kAround));
+  c.set(0, reduce(c, kAround, attrs),
+        {c.dtype(0), rank_without(c.rank(0), attrs.axes.size(), attrs.keepdims)});
+}
+
+void import_arg(ImportCtx& c) {
+  if (!c.require(1)) return;
+  const ArgAttrs attrs{c.attr("axis", int64_t{0}), c.flag("keepdims", true),
+                       c.flag("select_last_index")};
+  c.set(0, c.emit(*c.rule.op, {c.in(0)}, attrs),
+        {DType::i64, rank_without(c.rank(0), 1, attrs.keepdims)});
+}
+
+void import_cumsum(ImportCtx& c) {
+  if (!c.require(2)) return;
+  const auto axis = c.ints(1);
+  if (!axis || axis->size() != 1) return c.unsupported("with an axis that is computed");
+  c.set(0, c.emit(op::cumsum, {c.in(0)},
+                  CumsumAttrs{axis->front(), c.flag("exclusive"), c.flag("reverse")}));
+}
+
+constexpr ImportRule kImports[] = {
+    {"ArgMax", 1, import_arg, &op::argmax},
+    {"ArgMin", 1, import_arg, &op::argmin},
+    {"CumSum", 11, import_cumsum},
+    {"ReduceL1", 1, import_reduction<Around::abs>, &op::sum},
+    {"ReduceL2", 1, import_reduction<Around::norm>, &op::sum},
+    {"ReduceLogSum", 1, import_reduction<Around::log>, &op::sum},
+    {"ReduceLogSumExp", 1, import_reduction<Around::log_exp>, &op::sum},
+    {"ReduceMax", 1, import_reduction<Around::nothing>, &op::max},
+    {"ReduceMean", 1, import_reduction<Around::nothing>, &op::mean},
+    {"ReduceMin", 1, import_reduction<Around::nothing>, &op::min},
+    {"ReduceProd", 1, import_reduction<Around::nothing>, &op::prod},
+    {"ReduceSum", 1, import_reduction<Around::nothing>, &op::sum},
+    {"ReduceSumSquare", 1, import_reduction<Around::square>, &op::sum},
+};
+
+}  // namespace
+
+std::span<const ImportRule> reduce_imports() { return kImports; }
+
+}  // namespace hone::onnx

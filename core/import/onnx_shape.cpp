@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// ONNX's operators on shapes, and those that make tensors of nothing: constants, fills, ranges.
+#include "core/import/onnx_families.hpp"
+
+namespace hone::onnx {
+
+namespace {
+
+void import_reshape(ImportCtx& c) {
+  if (!c.require(2)) return;
+  const bool allow_zero = c.flag("allowzero");
+  if (const auto shape = c.ints(1))
+    return c.set(0, c.emit(op::reshape, {c.in(0)}, ShapeAttrs{*shape, allow_zero}),
+                 {c.dtype(0), static_cast<int>(shape->size())});
+  c.set(0, c.emit(op::reshape_dyn, {c.in(0), c.in(1)}, AllowZeroAttrs{allow_zero}),
+        {c.dtype(0), -1});
+}
+
+void import_flatten(ImportCtx& c) {
+  if (!c.require(1)) return;
+  c.set(0, c.emit(op::flatten, {c.in(0)}, AxisAttrs{c.attr("axis", int64_t{1})}), {c.dtype(0), 2});
+}
+
+// Squeeze, Unsqueeze. Axes are an input from opset 13 on, an attribute before.
+void import_axes(ImportCtx& c) {
+  if (!c.require(1)) return;
+  AxesAttrs attrs;
+  if (c.has(1)) {
+    const auto axes = c.ints(1);
+    if (!axes) return c.unsupported("with axes that are computed");
+    attrs.axes = *axes;
+  } else {
+    attrs.axes = c.attr_ints("axes");
+  }
+  const bool removes = c.rule.op == &op::squeeze;
+  const int count = static_cast<int>(attrs.axes.size());
+  int rank = c.rank(0) < 0 ? -1 : removes ? std::max(0, c.rank(0) - count) : c.rank(0) + count;
+  if (removes && count == 0) rank = -1;
+  c.set(0, c.emit(*c.rule.op, {c.in(0)}, std::move(attrs)), {c.dtype(0), rank});
+}
+
+void import_shape(ImportCtx& c) {
+  if (!c.require(1)) return;
+  ShapeOfAttrs attrs;
+  attrs.start = c.attr("start", attrs.start);
+  attrs.end = c.attr("end", attrs.end);
+  c.set(0, c.emit(op::shape_of, {c.in(0)}, attrs), {DType::i64, 1});
+}
+
+void import_size(ImportCtx& c) {
+  if (c.require(1)) c.set(0, c.emit(op::size_of, {c.in(0)}), {DType::i64, 0});
+}
+
+void import_constant_of_shape(ImportCtx& c) {
+  if (!c.require(1)) return;
+  DType dtype = DType::f32;
+  double value = 0;
+  if (const AttributeProto* a = c.attribute("value", AttributeType::tensor);
+      a && !a->tensors.empty()) {
+    auto t = c.tensor(a->tensors[0]);
+    if (!t.ok()) return c.fail(t.status());
+    if (t->numel() != 1) return c.fail("'value' has {} elements, expected one", t->numel());
+    dtype = t->dtype();
+    value = is_float(dtype) ? t->at(0) : static_cast<double>(t->int_at(0));
+  }
+  if (const auto shape = c.ints(0))
+    return c.set(0, c.b.emit(op::fill, {}, FillAttrs{*shape, dtype, value}),
+                 {dtype, static_cast<int>(shape->size())});
+  c.set(0, c.emit(op::fill_dyn, {c.in(0)}, FillDynAttrs{dtype, value}), {dtype, -1});
+}
+
+void set_constant(ImportCtx& c, Result<TensorData> data) {
+  if (data.ok()) return c.set(0, c.b.constant(std::move(*data)));
+  data.status().code() == Code::unsupported ? c.unsupported("of {}", data.status().message())
+                                            : c.fail(data.status());
+}
+
+void import_constant(ImportCtx& c) {
+  if (const AttributeProto* a = c.attribute("value", AttributeType::tensor);
+      a && !a->tensors.empty())
+    return set_constant(c, c.tensor(a->tensors[0]));
+  if (const AttributeProto* a = c.attribute("value_float", AttributeType::float_))
+    return set_constant(c, TensorData::scalar_of(a->f));
+  if (const AttributeProto* a = c.attribute("value_int", AttributeType::int_))
+    return set_constant(c, TensorData::scalar_of(a->i));
+  if (const AttributeProto* a = c.attribute("value_floats", AttributeType::floats))
+    return set_constant(c, TensorData::vector_of(std::span<const float>(a->floats)));
+  if (const AttributeProto* a = c.attribute("value_ints", AttributeType::ints))
+    return set_constant(c, TensorData::vector_of(std::span<const int64_t>(a->ints)));
+  c.unsupported("of strings or sparse values");
+}
+
+void import_range(ImportCtx& c) {
+  if (c.require(3)) c.set(0, c.emit(op::range_dyn, {c.in(0), c.in(1), c.in(2)}), {c.dtype(0), 1});
+}
+
+constexpr ImportRule kImports[] = {
+    {"Constant", 1, import_constant},
+    {"ConstantOfShape", 9, import_constant_of_shape},
+    {"Flatten", 1, import_flatten},
+    {"Range", 11, import_range},
+    {"Reshape", 5, import_reshape},
+    {"Shape", 1, import_shape},
+    {"Size", 1, import_size},
+    {"Squeeze", 1, import_axes, &op::squeeze},
+    {"Unsqueeze", 1, import_axes, &op::unsqueeze},
+};
+
+}  // namespace
+
+std::span<const ImportRule> shape_imports() { return kImports; }
+
+}  // namespace hone::onnx

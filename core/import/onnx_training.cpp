@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// ONNX's operators that matter in training: Dropout and the losses.
+#include "core/import/onnx_families.hpp"
+
+namespace hone::onnx {
+
+namespace {
+
+// The mask of inference: everything is kept.
+void set_dropout_mask(ImportCtx& c) {
+  if (!c.wants(1)) return;
+  const Value shape = c.emit(op::shape_of, {c.in(0)});
+  c.set(1, c.emit(op::fill_dyn, {shape}, FillDynAttrs{DType::bool_, 1}), {DType::bool_, c.rank(0)});
+}
+
+// Active when a program is made for training, whatever training_mode says.
+void emit_dropout(ImportCtx& c, double ratio) {
+  c.set(0, c.emit(op::dropout, {c.in(0)}, DropoutAttrs{ratio, 0}));
+  set_dropout_mask(c);
+}
+
+void import_dropout_attributes(ImportCtx& c) {
+  if (c.require(1)) emit_dropout(c, c.attr("ratio", 0.5));
+}
+
+void import_dropout(ImportCtx& c) {
+  if (!c.require(1)) return;
+  c.ignore("seed");
+  const auto ratio = c.has(1) ? c.number(1) : 0.5;
+  if (!ratio) return c.unsupported("with a ratio that is computed");
+  if (c.wants(1) && c.has(2) && c.number(2).value_or(1) != 0)
+    return c.unsupported("with a mask in training mode");
+  emit_dropout(c, as_written(static_cast<float>(*ratio)));
+}
+
+Reduction reduction(ImportCtx& c) {
+  return c.attr_enum("reduction", {"mean", "sum", "none"}, Reduction::mean);
+}
+
+void import_softmax_cross_entropy(ImportCtx& c) {
+  if (!c.require(2)) return;
+  CrossEntropyAttrs attrs;
+  attrs.ignore_index = c.attr("ignore_index", attrs.ignore_index);
+  attrs.reduction = reduction(c);
+  c.set(0, c.emit(op::cross_entropy, {c.in(0), c.in(1), c.in(2)}, attrs),
+        {c.dtype(0), attrs.reduction == Reduction::none ? c.rank(1) : 0});
+  if (c.wants(1)) c.set(1, c.emit(op::log_softmax, {c.in(0)}, AxisAttrs{1}));
+}
+
+// -x[n, t[n]] * w[t[n]], the mean divided by the summed weights. Rows to be ignored read class 0
+// with weight 0.
+void import_negative_log_likelihood(ImportCtx& c) {
+  if (!c.require(2)) return;
+  const DType x = c.dtype(0), t = c.dtype(1);
+  const Reduction how = reduction(c);
+  Value target = c.in(1), weight;
+  Value ignored;
+  if (c.has_attr("ignore_index")) {
+    ignored = c.emit(
+        op::equal, {target, c.scalar(static_cast<double>(c.attr("ignore_index", int64_t{0})), t)});
+    target = c.emit(op::where, {ignored, c.scalar(0, t), target});
+  }
+  const Value row = c.emit(op::unsqueeze, {target}, AxesAttrs{{1}});
+  const Value picked = c.emit(
+      op::squeeze, {c.emit(op::gather_elements, {c.in(0), row}, AxisAttrs{1})}, AxesAttrs{{1}});
+  if (c.has(2)) weight = c.emit(op::gather, {c.in(2), target}, AxisAttrs{0});
+  if (ignored.valid()) {
+    const Value counted = c.emit(op::cast, {c.emit(op::logical_not, {ignored})}, CastAttrs{x});
+    weight = weight.valid() ? c.emit(op::mul, {weight, counted}) : counted;
+  }
+  Value loss = c.emit(op::neg, {picked});
+  if (weight.valid()) loss = c.emit(op::mul, {loss, weight});
+  const ReduceAttrs all{{}, false};
+  if (how == Reduction::none) return c.set(0, loss, {x, c.rank(1)});
+  if (how == Reduction::sum) return c.set(0, c.emit(op::sum, {loss}, all), {x, 0});
+  if (!weight.valid()) return c.set(0, c.emit(op::mean, {loss}, all), {x, 0});
+  c.set(0, c.emit(op::div, {c.emit(op::sum, {loss}, all), c.emit(op::sum, {weight}, all)}), {x, 0});
+}
+
+constexpr ImportRule kImports[] = {
+    {"Dropout", 7, import_dropout_attributes},
+    {"Dropout", 12, import_dropout},
+    {"NegativeLogLikelihoodLoss", 12, import_negative_log_likelihood},
+    {"SoftmaxCrossEntropyLoss", 12, import_softmax_cross_entropy},
+};
+
+}  // namespace
+
+std::span<const ImportRule> training_imports() { return kImports; }
+
+}  // namespace hone::onnx
