@@ -121,17 +121,25 @@ void record(EagerState& e, const Call& call, std::span<Tensor> outputs) {
   node->attrs = call.attrs;
   node->output_types = call.types;
   node->name = e.scope;
+  std::vector<const TensorType*> types;
+  std::vector<bool> wants;
   for (const Tensor& t : call.inputs) {
+    types.push_back(t.defined() ? &t.type() : nullptr);
+    wants.push_back(t.requires_grad());
     node->inputs.push_back(t.defined() ? t.impl()->var : nullptr);
-    node->saved_inputs.push_back(t.defined() ? Saved{t.impl()->storage, t.impl()->storage->version}
-                                             : Saved{});
     // Tensors may come from a thread whose count is ahead of ours.
     if (t.defined() && t.impl()->var->producer)
       e.number = std::max(e.number, t.impl()->var->producer->number + 1);
   }
   node->number = e.number;
+  const GradientNeeds& needs = e.gradient_needs.of(call.op, call.attrs, types, call.types, wants);
+  const auto save = [](bool needed, const Tensor& t) {
+    return needed ? Saved{t.impl()->storage, t.impl()->storage->version} : Saved{};
+  };
+  for (size_t i = 0; i < call.inputs.size(); ++i)
+    node->saved_inputs.push_back(save(needs.inputs[i], call.inputs[i]));
   for (size_t i = 0; i < outputs.size(); ++i) {
-    node->saved_outputs.push_back({outputs[i].impl()->storage, 0});
+    node->saved_outputs.push_back(save(needs.outputs[i], outputs[i]));
     Var& var = *outputs[i].impl()->var;
     var.requires_grad = is_float(var.type.dtype);
     var.producer = node;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/runtime/gradient_needs.hpp"
 #include "core/runtime/node_runner.hpp"
 #include "hone/eager.hpp"
 #include "hone/op.hpp"
@@ -84,6 +85,7 @@ struct EagerState {
   std::vector<const std::function<void(const OpEvent&)>*> observers;
   std::unique_ptr<ThreadPool> own_pool;
   std::unique_ptr<NodeRunner> runner;
+  GradientNeedsCache gradient_needs;
 
   NodeRunner& runs();
 };

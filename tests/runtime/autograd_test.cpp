@@ -283,6 +283,20 @@ TEST_CASE("memory is free again after backward and when handles go") {
   CHECK_EQ(eager_counts().tensors, before.tensors);
 }
 
+TEST_CASE("a record keeps alive only what gradients read") {
+  Tensor w = Tensor::of<float>({1, 2}).requires_grad_();
+  const Tensor c = Tensor::of<float>({3, 4});
+  Tensor sum = w + c, product = w * c, power = w.exp();
+  const TensorData sums = sum.data(), products = product.data(), powers = power.data();
+  const Tensor loss = (sum + product + power).sum();
+  sum = product = power = Tensor();
+  CHECK_EQ(sums.use_count(), 1);
+  CHECK_EQ(products.use_count(), 1);
+  CHECK_EQ(powers.use_count(), 2);  // exp's gradient is its output
+  CHECK_OK(loss.backward());
+  CHECK_EQ(powers.use_count(), 1);
+}
+
 TEST_CASE("a record of a hundred thousand operations is differentiated and freed") {
   Tensor x = Tensor::of<float>({1}).requires_grad_();
   {
