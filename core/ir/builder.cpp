@@ -55,6 +55,9 @@ std::vector<Value> Builder::emit_all(const OpDef& op, std::span<const Value> inp
   }
   auto out_types = infer(op, scope_, std::move(types), std::move(constants), attrs);
   if (!out_types.ok()) {
+    // A shape that depends on data: in a model graph it stays open until the graph is specialised.
+    if (composites_ == Composites::keep && out_types.status().code() == Code::unsupported)
+      return append(op, std::move(ids), std::move(attrs), {}, untyped_outputs);
     fail(out_types.status());
     return {};
   }

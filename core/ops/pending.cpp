@@ -8,19 +8,6 @@ namespace {
 Status pending(InferCtx& c) { return unsupported("{}: is not implemented yet", c.who()); }
 }  // namespace
 
-// activation.cpp
-const OpDef op::relu = {.name = "relu", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::sigmoid = {.name = "sigmoid", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::silu = {.name = "silu", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::gelu = {.name = "gelu", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::hard_sigmoid = {.name = "hard_sigmoid", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::hard_swish = {.name = "hard_swish", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::leaky_relu = {.name = "leaky_relu", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::elu = {.name = "elu", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::softplus = {.name = "softplus", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::clip = {.name = "clip", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-const OpDef op::prelu = {.name = "prelu", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
-
 // resize.cpp
 const OpDef op::resize = {.name = "resize", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
 const OpDef op::resize_dyn = {.name = "resize_dyn", .min_inputs = 0, .max_inputs = kAnyNumber, .infer = pending};
