@@ -362,7 +362,8 @@ struct CrossEntropyAttrs {
   }
 };
 
-/// dropout(x, rng?): in inference (or without rng) the identity; otherwise zeros with probability p and scales by 1/(1-p). The mask
+/// dropout(x, rng?): in inference (or without rng) the identity; otherwise random_dropout(x, rng), which gives 0 with probability p
+/// and x / (1 - p) elsewhere. The mask
 /// depends only on (seed, counter, stream, element), so it repeats when recomputed.
 struct DropoutAttrs {
   double p = 0.5;
