@@ -31,7 +31,7 @@ TEST_CASE("every operator says what its gradient is") {
   }
 }
 
-TEST_CASE("every operator has at least one case" * doctest::may_fail()) {
+TEST_CASE("every operator has at least one case") {
   for (const OpDef* op : all_ops()) CHECK_MESSAGE(has_case(*op), std::string(op->name));
 }
 

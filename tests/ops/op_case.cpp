@@ -47,6 +47,13 @@ In In::bools(const Shape& shape) {
   in.dtype = DType::bool_;
   return in;
 }
+In In::wide(const Shape& shape, std::optional<Range> range) {
+  In in;
+  in.shape = shape;
+  in.range = range;
+  in.at_least_f32 = true;
+  return in;
+}
 In In::none() {
   In in;
   in.absent = true;
@@ -67,7 +74,8 @@ std::vector<const OpDef*>& ops_with_cases() {
 
 TensorData make_input(const In& in, const OpCase& c, DType dtype, uint64_t seed) {
   if (in.absent) return {};
-  const DType t = in.dtype.value_or(dtype);
+  DType t = in.dtype.value_or(dtype);
+  if (in.at_least_f32 && t != DType::f64) t = DType::f32;
   if (!in.values.empty() || in.shape.numel() == 0) return tensor_from({t, in.shape}, in.values);
   Range range = in.range.value_or(c.range);
   if (t == DType::u8) range.low = std::max(range.low, 0.0);
@@ -178,6 +186,7 @@ void run_case(const PlacedCase& where, const OpCase& c) {
   check_expectations(x);
   check_kernel_suites(x);
   check_attributes(x);
+  check_save_and_load(x);
   if (c.dtype != DType::f64) return;
   check_gradient(x);
   const bool follows =

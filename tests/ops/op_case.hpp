@@ -41,6 +41,8 @@ struct In {
   static In within(const Shape& shape, double low, double high);
   /// Random bools.
   static In bools(const Shape& shape);
+  /// In f32 where the case's type is narrower: statistics, moments.
+  static In wide(const Shape& shape, std::optional<Range> range = {});
   /// An optional input that is left out.
   static In none();
   /// The same input as a constant of the graph.
@@ -50,6 +52,7 @@ struct In {
   std::optional<DType> dtype;
   std::optional<Range> range;
   std::vector<double> values;
+  bool at_least_f32 = false;
   bool absent = false;
   bool constant = false;
 };

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <variant>
 
+#include "hone/model.hpp"
+#include "hone/specialise.hpp"
 #include "tests/ops/backends.hpp"
 #include "tests/ops/execute.hpp"
 #include "tests/support/check.hpp"
@@ -180,6 +183,26 @@ void check_attributes(const Instance& x) {
   const std::shared_ptr<void> fresh = x.op.attrs->make();
   x.op.attrs->visit(fresh.get(), put);
   CHECK_MESSAGE(same(Attrs(x.op.attrs, fresh), x.attrs), "attributes do not survive a round trip");
+}
+
+void check_save_and_load(const Instance& x) {
+  OneOpGraph g;
+  build_one_op(x, Composites::keep, g);
+  REQUIRE_OK(g.status);
+  Model model;
+  model.graph = std::move(g.graph);
+  const auto bytes = std::make_shared<std::vector<std::byte>>(must(save_model(model)));
+  const Model loaded = must(load_model(*bytes, bytes));
+  REQUIRE_EQ(loaded.graph.nodes.size(), 1u);
+  CHECK(same(loaded.graph.nodes[0].attrs, x.attrs));
+  std::vector<Shape> shapes;
+  for (const TensorData& t : g.graph_inputs) shapes.push_back(t.shape());
+  const Graph graph = must(specialise(loaded.graph, shapes, {.fold_limit_bytes = 0}));
+  std::vector<ValueId> wanted;
+  for (const GraphOutput& o : graph.outputs) wanted.push_back(o.value);
+  const auto results = must(run_graph(graph, g.graph_inputs, wanted));
+  REQUIRE_EQ(results.size(), x.outputs.size());
+  for (size_t k = 0; k < results.size(); ++k) CHECK(same_bits(results[k], x.outputs[k]));
 }
 
 void check_backends(const Instance& x) {

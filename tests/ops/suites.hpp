@@ -41,6 +41,8 @@ void check_gradient(const Instance& x);       ///< `differentiate` against centr
 void check_in_place(
     const Instance& x);  ///< The kernel gives the same bits when output and input share theirs.
 void check_attributes(const Instance& x);  ///< Attributes survive being written out field by field.
-void check_backends(const Instance& x);    ///< Every backend against the reference.
+void check_save_and_load(
+    const Instance& x);  ///< A saved and loaded model of this node gives the same bits.
+void check_backends(const Instance& x);  ///< Every backend against the reference.
 
 }  // namespace hone::test
