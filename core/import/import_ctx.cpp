@@ -2,12 +2,13 @@
 // Access to one ONNX node.
 #include "core/import/import_ctx.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace hone::onnx {
 
 ImportCtx::ImportCtx(ImportState& state, const ImportRule& used_rule, const NodeProto& node,
-                     int64_t version, std::vector<Value> inputs)
+                     int64_t version, std::vector<Value> inputs, std::vector<bool> wanted)
     : b(state.b),
       rule(used_rule),
       options(state.options),
@@ -15,6 +16,7 @@ ImportCtx::ImportCtx(ImportState& state, const ImportRule& used_rule, const Node
       state_(state),
       node_(node),
       inputs_(std::move(inputs)),
+      wanted_(std::move(wanted)),
       outs_(node.outputs.size()),
       read_(node.attributes.size()) {}
 
@@ -128,6 +130,24 @@ void ImportCtx::set(int k, Value v, Known known) {
   const size_t id = static_cast<size_t>(v.id());
   if (state_.known.size() <= id) state_.known.resize(id + 1);
   state_.known[id] = known;
+}
+
+Value ImportCtx::shape_of(Value v, const ShapeOfAttrs& attrs) {
+  const ValueInfo& info = b.graph().value(v.id());
+  if (!info.typed || !info.type.shape.concrete()) return emit(op::shape_of, {v}, attrs);
+  const int64_t rank = info.type.shape.rank();
+  const auto from_front = [&](int64_t i) {
+    return std::clamp<int64_t>(i < 0 ? i + rank : i, 0, rank);
+  };
+  const int64_t first = from_front(attrs.start), last = std::max(first, from_front(attrs.end));
+  return b.ints(info.type.shape.dims().subspan(static_cast<size_t>(first),
+                                               static_cast<size_t>(last - first)));
+}
+
+Value ImportCtx::reshape(Value v, Value shape, bool allow_zero) {
+  if (const TensorData* extents = b.constant_data(shape))
+    return emit(op::reshape, {v}, ShapeAttrs{to_ints(*extents), allow_zero});
+  return emit(op::reshape_dyn, {v, shape}, AllowZeroAttrs{allow_zero});
 }
 
 void import_same(ImportCtx& c) { c.set(0, c.b.emit(*c.rule.op, c.inputs()), c.broadcast()); }

@@ -39,8 +39,9 @@ struct ImportState {
 /// Errors stick: a rule may go on after one, what it emits is dropped.
 class ImportCtx {
  public:
+  /// `wanted` tells for each output whether anything reads it.
   ImportCtx(ImportState& state, const ImportRule& rule, const NodeProto& node, int64_t opset,
-            std::vector<Value> inputs);
+            std::vector<Value> inputs, std::vector<bool> wanted);
 
   Builder& b;
   const ImportRule& rule;
@@ -89,9 +90,8 @@ class ImportCtx {
 
   // ---- outputs
   int outputs() const { return static_cast<int>(node_.outputs.size()); }
-  bool wants(int k) const {
-    return k < outputs() && !node_.outputs[static_cast<size_t>(k)].empty();
-  }
+  /// Whether anything reads output k.
+  bool wants(int k) const { return k < outputs() && wanted_[static_cast<size_t>(k)]; }
   void set(int k, Value v, Known known);
   /// An output of the dtype and rank of input 0.
   void set(int k, Value v) { set(k, v, known(0)); }
@@ -100,6 +100,10 @@ class ImportCtx {
   Value emit(const OpDef& op, std::initializer_list<Value> in, Attrs attrs = {}) {
     return b.emit(op, in, std::move(attrs));
   }
+  /// Extents of a value as i64: a constant when they are known.
+  Value shape_of(Value v, const ShapeOfAttrs& attrs = {});
+  /// Reshapes to the extents in `shape`; an attribute when they are known.
+  Value reshape(Value v, Value shape, bool allow_zero);
   Value scalar(double v, DType dtype) { return b.scalar(v, dtype); }
   Value ints_value(std::initializer_list<int64_t> v) {
     return b.ints(std::span<const int64_t>(v.begin(), v.size()));
@@ -135,6 +139,7 @@ class ImportCtx {
   ImportState& state_;
   const NodeProto& node_;
   std::vector<Value> inputs_;
+  std::vector<bool> wanted_;
   std::vector<Value> outs_;
   std::vector<bool> read_;
   Status status_;

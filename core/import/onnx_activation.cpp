@@ -72,7 +72,7 @@ void import_softmax_of_matrix(ImportCtx& c) {
     return c.set(0, c.emit(*c.rule.op, {c.in(0)}, AxisAttrs{-1}));
   const Value matrix = c.emit(op::flatten, {c.in(0)}, AxisAttrs{axis});
   const Value v = c.emit(*c.rule.op, {matrix}, AxisAttrs{-1});
-  c.set(0, c.emit(op::reshape_dyn, {v, c.emit(op::shape_of, {c.in(0)})}, AllowZeroAttrs{true}));
+  c.set(0, c.reshape(v, c.shape_of(c.in(0)), true));
 }
 
 constexpr ImportRule kImports[] = {

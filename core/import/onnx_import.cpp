@@ -44,9 +44,12 @@ const ImportRule* find_rule(std::string_view domain, std::string_view op_type, i
 // have computed.
 using Scope = std::unordered_map<std::string_view, Value>;
 
+using Names = std::unordered_set<std::string_view>;
+
 // Where nodes stand: in the graph or in a function it calls.
 struct Body {
   Scope& scope;
+  const Names& read;  // what nodes or outputs read
   std::span<const OperatorSetId> opsets;
   std::string prefix;  // of node names
   int depth;
@@ -67,9 +70,12 @@ class Importer {
     graph_.name = model_.graph.name;
     HONE_TRY(check_opsets());
     Scope scope;
+    Names read;
+    collect_read(model_.graph.nodes, read);
+    for (const ValueInfoProto& o : model_.graph.outputs) read.insert(o.name);
     HONE_TRY(add_inputs(scope));
-    HONE_TRY(add_initializers(scope));
-    HONE_TRY(import_nodes(model_.graph.nodes, {scope, model_.opset_import, "", 0}));
+    HONE_TRY(add_initializers(scope, read));
+    HONE_TRY(import_nodes(model_.graph.nodes, {scope, read, model_.opset_import, "", 0}));
     HONE_TRY(add_outputs(scope));
     if (!state_.missing.empty()) return missing_error();
     HONE_TRY(remove_dead(graph_));
@@ -110,7 +116,7 @@ class Importer {
   }
 
   Status add_inputs(Scope& scope) {
-    std::unordered_set<std::string_view> weights;
+    Names weights;
     for (const TensorProto& t : model_.graph.initializers) weights.insert(t.name);
     // Named dimensions first: a made-up name must not take one of the file's.
     for (const ValueInfoProto& v : model_.graph.inputs)
@@ -136,28 +142,24 @@ class Importer {
     return {};
   }
 
-  void collect_used(std::span<const NodeProto> nodes,
-                    std::unordered_set<std::string_view>& used) const {
+  static void collect_read(std::span<const NodeProto> nodes, Names& read) {
     for (const NodeProto& n : nodes) {
-      used.insert(n.inputs.begin(), n.inputs.end());
+      read.insert(n.inputs.begin(), n.inputs.end());
       for (const AttributeProto& a : n.attributes)
         for (const GraphProto& g : a.graphs) {
-          collect_used(g.nodes, used);
-          for (const ValueInfoProto& o : g.outputs) used.insert(o.name);
+          collect_read(g.nodes, read);
+          for (const ValueInfoProto& o : g.outputs) read.insert(o.name);
         }
     }
   }
 
-  Status add_initializers(Scope& scope) {
-    std::unordered_set<std::string_view> used;
-    collect_used(model_.graph.nodes, used);
-    for (const ValueInfoProto& o : model_.graph.outputs) used.insert(o.name);
+  Status add_initializers(Scope& scope, const Names& read) {
     if (model_.graph.sparse_initializers) missing("a sparse initializer", "");
     const auto kinds = classify_weights(model_, tensors_, options_);
     for (const TensorProto& t : model_.graph.initializers) {
       if (scope.contains(t.name)) return invalid_model("the initializer '{}' occurs twice", t.name);
       Value& value = scope[t.name];
-      if (!used.contains(t.name)) continue;
+      if (!read.contains(t.name)) continue;
       auto data = tensors_.read(t);
       if (data.status().code() == Code::unsupported) {
         missing(data.status().message(), "");
@@ -225,7 +227,10 @@ class Importer {
   Status apply(const ImportRule& rule, const NodeProto& n, int64_t opset, std::vector<Value> inputs,
                const std::string& name, const Body& body) {
     b_.set_scope(name);
-    ImportCtx c(state_, rule, n, opset, std::move(inputs));
+    std::vector<bool> wanted;
+    for (std::string_view out : n.outputs)
+      wanted.push_back(!out.empty() && body.read.contains(out));
+    ImportCtx c(state_, rule, n, opset, std::move(inputs), std::move(wanted));
     rule.import(c);
     if (!c.status().ok())
       return invalid_model("node '{}' ({}): {}", name, n.op_type, c.status().message());
@@ -283,7 +288,9 @@ class Importer {
       scope[f.inputs[i]] = i < inputs.size() ? inputs[i] : Value();
     std::vector<NodeProto> nodes = f.nodes;
     for (NodeProto& inner : nodes) resolve_attributes(inner, n, f);
-    HONE_TRY(import_nodes(nodes, {scope, f.opset_import, name + "/", from.depth + 1}));
+    Names read(f.outputs.begin(), f.outputs.end());
+    collect_read(nodes, read);
+    HONE_TRY(import_nodes(nodes, {scope, read, f.opset_import, name + "/", from.depth + 1}));
     for (size_t i = 0; i < f.outputs.size() && i < n.outputs.size(); ++i) {
       const auto out = scope.find(f.outputs[i]);
       if (out == scope.end())

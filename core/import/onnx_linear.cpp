@@ -8,11 +8,20 @@ namespace hone::onnx {
 
 namespace {
 
+// Vectors count as matrices of one row (left) or one column (right), and that axis goes again.
 void import_matmul(ImportCtx& c) {
   if (!c.require(2)) return;
   const int a = c.rank(0), b = c.rank(1);
-  const int rank = a < 0 || b < 0 ? -1 : std::max({a, b, 2}) - (a == 1) - (b == 1);
-  c.set(0, c.emit(op::matmul, {c.in(0), c.in(1)}, MatmulAttrs{}), {c.dtype(0), rank});
+  const Value left = a == 1 ? c.emit(op::unsqueeze, {c.in(0)}, AxesAttrs{{0}}) : c.in(0);
+  const Value right = b == 1 ? c.emit(op::unsqueeze, {c.in(1)}, AxesAttrs{{1}}) : c.in(1);
+  Value v = c.emit(op::matmul, {left, right}, MatmulAttrs{});
+  std::vector<int64_t> extra;
+  if (a == 1) extra.push_back(-2);
+  if (b == 1) extra.push_back(-1);
+  const int rank =
+      a < 0 || b < 0 ? -1 : std::max(std::max(a, b), 2) - static_cast<int>(extra.size());
+  if (!extra.empty()) v = c.emit(op::squeeze, {v}, AxesAttrs{extra});
+  c.set(0, v, {c.dtype(0), rank});
 }
 
 void import_gemm(ImportCtx& c) {

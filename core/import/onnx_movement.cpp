@@ -133,15 +133,12 @@ void import_trilu(ImportCtx& c) {
 // extents are computed from the input's shape (N, C, H, W), which need not be known yet.
 struct ImageShape {
   ImportCtx& c;
-  Value extent(int64_t axis) const {
-    return c.emit(op::shape_of, {c.in(0)}, ShapeOfAttrs{axis, axis + 1});
-  }
+  Value extent(int64_t axis) const { return c.shape_of(c.in(0), ShapeOfAttrs{axis, axis + 1}); }
   Value number(int64_t v) const { return c.ints_value({v}); }
   Value times(Value a, int64_t v) const { return c.emit(op::mul, {a, number(v)}); }
   Value over(Value a, int64_t v) const { return c.emit(op::div, {a, number(v)}); }
   Value reshape(Value x, std::initializer_list<Value> extents) const {
-    return c.emit(op::reshape_dyn, {x, c.emit(op::concat, extents, AxisAttrs{0})},
-                  AllowZeroAttrs{true});
+    return c.reshape(x, c.emit(op::concat, extents, AxisAttrs{0}), true);
   }
 };
 

@@ -56,8 +56,7 @@ void import_group_norm_by_group(ImportCtx& c) {
   const Value y = c.emit(op::group_norm, {c.in(0)}, attrs);
   const Value grouped = c.emit(op::reshape, {y}, ShapeAttrs{{0, attrs.groups, -1}, false});
   const Value scaled = c.emit(op::add, {c.emit(op::mul, {grouped, column(1)}), column(2)});
-  c.set(0,
-        c.emit(op::reshape_dyn, {scaled, c.emit(op::shape_of, {c.in(0)})}, AllowZeroAttrs{true}));
+  c.set(0, c.reshape(scaled, c.shape_of(c.in(0)), true));
 }
 
 constexpr ImportRule kImports[] = {

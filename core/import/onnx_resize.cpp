@@ -93,7 +93,7 @@ void import_resize(ImportCtx& c) {
       scales =
           spread(c, scales, axes, c.b.emit(op::fill, {}, FillAttrs{{c.rank(0)}, ones.dtype, 1}));
     else
-      sizes = spread(c, sizes, axes, c.emit(op::shape_of, {c.in(0)}));
+      sizes = spread(c, sizes, axes, c.shape_of(c.in(0)));
   }
   emit_resize(c, attrs, scales, sizes);
 }

@@ -8,12 +8,9 @@ namespace {
 
 void import_reshape(ImportCtx& c) {
   if (!c.require(2)) return;
-  const bool allow_zero = c.flag("allowzero");
-  if (const auto shape = c.ints(1))
-    return c.set(0, c.emit(op::reshape, {c.in(0)}, ShapeAttrs{*shape, allow_zero}),
-                 {c.dtype(0), static_cast<int>(shape->size())});
-  c.set(0, c.emit(op::reshape_dyn, {c.in(0), c.in(1)}, AllowZeroAttrs{allow_zero}),
-        {c.dtype(0), -1});
+  const auto shape = c.ints(1);
+  const int rank = shape ? static_cast<int>(shape->size()) : -1;
+  c.set(0, c.reshape(c.in(0), c.in(1), c.flag("allowzero")), {c.dtype(0), rank});
 }
 
 void import_flatten(ImportCtx& c) {
@@ -44,11 +41,16 @@ void import_shape(ImportCtx& c) {
   ShapeOfAttrs attrs;
   attrs.start = c.attr("start", attrs.start);
   attrs.end = c.attr("end", attrs.end);
-  c.set(0, c.emit(op::shape_of, {c.in(0)}, attrs), {DType::i64, 1});
+  c.set(0, c.shape_of(c.in(0), attrs), {DType::i64, 1});
 }
 
 void import_size(ImportCtx& c) {
-  if (c.require(1)) c.set(0, c.emit(op::size_of, {c.in(0)}), {DType::i64, 0});
+  if (!c.require(1)) return;
+  const ValueInfo& info = c.b.graph().value(c.in(0).id());
+  const bool known = info.typed && info.type.shape.concrete();
+  const Value size = known ? c.scalar(static_cast<double>(info.type.numel()), DType::i64)
+                           : c.emit(op::size_of, {c.in(0)});
+  c.set(0, size, {DType::i64, 0});
 }
 
 void import_constant_of_shape(ImportCtx& c) {

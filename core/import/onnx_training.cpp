@@ -9,7 +9,7 @@ namespace {
 // The mask of inference: everything is kept.
 void set_dropout_mask(ImportCtx& c) {
   if (!c.wants(1)) return;
-  const Value shape = c.emit(op::shape_of, {c.in(0)});
+  const Value shape = c.shape_of(c.in(0));
   c.set(1, c.emit(op::fill_dyn, {shape}, FillDynAttrs{DType::bool_, 1}), {DType::bool_, c.rank(0)});
 }
 

@@ -54,6 +54,9 @@ std::vector<Value> Builder::emit_all(const OpDef& op, std::span<const Value> inp
     return {};
   }
   auto out_types = infer(op, scope_, std::move(types), std::move(constants), attrs);
+  // In a model graph a shape may hang on data that is not known yet; whoever specialises it will see.
+  if (out_types.status().code() == Code::unsupported && composites_ == Composites::keep)
+    return append(op, std::move(ids), std::move(attrs), {}, untyped_outputs);
   if (!out_types.ok()) {
     // A shape that depends on data: in a model graph it stays open until the graph is specialised.
     if (composites_ == Composites::keep && out_types.status().code() == Code::unsupported)
@@ -61,9 +64,9 @@ std::vector<Value> Builder::emit_all(const OpDef& op, std::span<const Value> inp
     fail(out_types.status());
     return {};
   }
-  if (fold_limit_ > 0 && op.kernel) {
-    std::vector<Value> folded = fold(op, ids, attrs, *out_types);
-    if (!folded.empty() || !status_.ok()) return folded;
+  if (may_fold(ids, *out_types)) {
+    if (op.kernel) return fold(op, ids, attrs, *out_types);
+    if (op.decompose) return expand(op, ids, attrs, out_types->size());
   }
   if (composites_ == Composites::keep) return append(op, std::move(ids), std::move(attrs), *out_types, 0);
   if (!op.kernel) {
@@ -74,16 +77,19 @@ std::vector<Value> Builder::emit_all(const OpDef& op, std::span<const Value> inp
   return append(op, std::move(ids), std::move(attrs), *out_types, 0);
 }
 
-std::vector<Value> Builder::fold(const OpDef& op, std::span<const ValueId> inputs, const Attrs& attrs,
-                                 std::span<const TensorType> types) {
+bool Builder::may_fold(std::span<const ValueId> inputs, std::span<const TensorType> types) const {
   int64_t bytes = 0;
   for (const TensorType& t : types) bytes += t.bytes();
-  if (bytes > fold_limit_) return {};
+  if (fold_limit_ <= 0 || bytes > fold_limit_) return false;
+  for (ValueId id : inputs)
+    if (id != kNone && graph_.value(id).kind != ValueKind::constant) return false;
+  return true;
+}
+
+std::vector<Value> Builder::fold(const OpDef& op, std::span<const ValueId> inputs, const Attrs& attrs,
+                                 std::span<const TensorType> types) {
   std::vector<TensorData> data;
-  for (ValueId id : inputs) {
-    if (id != kNone && graph_.value(id).kind != ValueKind::constant) return {};
-    data.push_back(id == kNone ? TensorData() : graph_.value(id).data);
-  }
+  for (ValueId id : inputs) data.push_back(id == kNone ? TensorData() : graph_.value(id).data);
   auto outs = run_reference(op, attrs, data, types, serial_pool());
   if (!outs.ok()) {
     fail(outs.status());

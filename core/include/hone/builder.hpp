@@ -30,7 +30,7 @@ class Value {
 };
 
 enum class Composites : uint8_t {
-  keep,    ///< For model graphs: nodes stay as they were said, values may be untyped.
+  keep,    ///< For model graphs: nodes stay as they were said, values may be untyped. Constants may still fold.
   expand,  ///< For specialised graphs: operators without a kernel are written out, and everything is typed.
 };
 
@@ -74,7 +74,7 @@ class Builder {
   void set_scope(std::string name) { scope_ = std::move(name); }
   const std::string& scope() const { return scope_; }
 
-  /// Nodes with a kernel whose inputs are all constant are run at once when their outputs take at most this many bytes; 0: never.
+  /// Nodes whose inputs are all constant are run at once when their outputs take at most this many bytes; 0: never.
   void set_fold_limit(int64_t bytes) { fold_limit_ = bytes; }
 
  protected:
@@ -82,6 +82,7 @@ class Builder {
   virtual Status appended(NodeId) { return {}; }
 
  private:
+  bool may_fold(std::span<const ValueId> inputs, std::span<const TensorType> types) const;
   std::vector<Value> fold(const OpDef& op, std::span<const ValueId> inputs, const Attrs& attrs,
                           std::span<const TensorType> types);
   std::vector<Value> append(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs,
