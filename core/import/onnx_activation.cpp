@@ -96,8 +96,45 @@ constexpr ImportRule kImports[] = {
     {"ThresholdedRelu", 10, import_thresholded_relu},
 };
 
+void export_alpha(ExportCtx& c) {
+  c.write(c.rule.op_type, {c.in(0)}, {{"alpha", c.attrs<AlphaAttrs>().alpha}});
+}
+
+void export_hard_sigmoid(ExportCtx& c) {
+  const AlphaBetaAttrs& a = c.attrs<AlphaBetaAttrs>();
+  c.write("HardSigmoid", {c.in(0)}, {{"alpha", a.alpha}, {"beta", a.beta}});
+}
+
+void export_gelu(ExportCtx& c) {
+  c.need(20);
+  const bool tanh = c.attrs<GeluAttrs>().approximate == GeluForm::tanh;
+  c.write("Gelu", {c.in(0)}, {{"approximate", std::string_view(tanh ? "tanh" : "none")}});
+}
+
+void export_silu(ExportCtx& c) { c.write("Mul", {c.in(0), c.part("Sigmoid", {c.in(0)})}); }
+
+void export_axis(ExportCtx& c) {
+  c.write(c.rule.op_type, c.inputs(), {{"axis", c.attrs<AxisAttrs>().axis}});
+}
+
+constexpr ExportRule kExports[] = {
+    {&op::elu, "Elu", export_alpha},
+    {&op::gelu, "Gelu", export_gelu},
+    {&op::hard_sigmoid, "HardSigmoid", export_hard_sigmoid},
+    {&op::hard_swish, "HardSwish"},
+    {&op::leaky_relu, "LeakyRelu", export_alpha},
+    {&op::log_softmax, "LogSoftmax", export_axis},
+    {&op::prelu, "PRelu"},
+    {&op::relu, "Relu"},
+    {&op::sigmoid, "Sigmoid"},
+    {&op::silu, "", export_silu},
+    {&op::softmax, "Softmax", export_axis},
+    {&op::softplus, "Softplus"},
+};
+
 }  // namespace
 
 std::span<const ImportRule> activation_imports() { return kImports; }
+std::span<const ExportRule> activation_exports() { return kExports; }
 
 }  // namespace hone::onnx

@@ -144,8 +144,69 @@ constexpr ImportRule kImports[] = {
     {"Xor", 7, import_same, &op::logical_xor},
 };
 
+// Hone's mod is Python's for integers and C's for floats.
+void export_mod(ExportCtx& c) {
+  c.write("Mod", c.inputs(), {{"fmod", int64_t{is_float(c.dtype(0))}}});
+}
+
+void export_rsqrt(ExportCtx& c) { c.write("Reciprocal", {c.part("Sqrt", {c.in(0)})}); }
+
+void export_cast(ExportCtx& c) {
+  c.write("Cast", {c.in(0)}, {{"to", static_cast<int64_t>(elem_type_of(c.attrs<CastAttrs>().to))}});
+}
+
+void export_clip(ExportCtx& c) {
+  const ClipAttrs& a = c.attrs<ClipAttrs>();
+  const auto bound = [&](double v) {
+    return std::isinf(v) ? std::string() : c.number(v, c.dtype(0));
+  };
+  c.write("Clip", {c.in(0), bound(a.low), bound(a.high)});
+}
+
+constexpr ExportRule kExports[] = {
+    {&op::abs, "Abs"},
+    {&op::add, "Add"},
+    {&op::cast, "Cast", export_cast, OutType::attribute},
+    {&op::ceil, "Ceil"},
+    {&op::clip, "Clip", export_clip},
+    {&op::cos, "Cos"},
+    {&op::div, "Div"},
+    {&op::equal, "Equal", nullptr, OutType::boolean},
+    {&op::erf, "Erf"},
+    {&op::exp, "Exp"},
+    {&op::floor, "Floor"},
+    {&op::greater, "Greater", nullptr, OutType::boolean},
+    {&op::greater_equal, "GreaterOrEqual", nullptr, OutType::boolean},
+    {&op::identity, "Identity"},
+    {&op::is_nan, "IsNaN", nullptr, OutType::boolean},
+    {&op::less, "Less", nullptr, OutType::boolean},
+    {&op::less_equal, "LessOrEqual", nullptr, OutType::boolean},
+    {&op::log, "Log"},
+    {&op::logical_and, "And"},
+    {&op::logical_not, "Not"},
+    {&op::logical_or, "Or"},
+    {&op::logical_xor, "Xor"},
+    {&op::maximum, "Max"},
+    {&op::minimum, "Min"},
+    {&op::mod, "Mod", export_mod},
+    {&op::mul, "Mul"},
+    {&op::neg, "Neg"},
+    {&op::pow, "Pow"},
+    {&op::reciprocal, "Reciprocal"},
+    {&op::round, "Round"},
+    {&op::rsqrt, "", export_rsqrt},
+    {&op::sign, "Sign"},
+    {&op::sin, "Sin"},
+    {&op::sqrt, "Sqrt"},
+    {&op::stop_gradient, "Identity"},
+    {&op::sub, "Sub"},
+    {&op::tanh, "Tanh"},
+    {&op::where, "Where", nullptr, OutType::second},
+};
+
 }  // namespace
 
 std::span<const ImportRule> elementwise_imports() { return kImports; }
+std::span<const ExportRule> elementwise_exports() { return kExports; }
 
 }  // namespace hone::onnx

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of import rules, one for each family of operators (onnx_<family>.cpp).
+// The tables of import and export rules, one pair for each family of operators (onnx_<family>.cpp).
 #pragma once
 
+#include "core/import/export_ctx.hpp"
 #include "core/import/import_ctx.hpp"
 
 namespace hone::onnx {
@@ -11,7 +12,9 @@ namespace hone::onnx {
   F(activation)               \
   F(reduce) F(shape) F(movement) F(index) F(linear) F(pool) F(norm) F(resize) F(training)
 
-#define HONE_ONNX_FAMILY(name) std::span<const ImportRule> name##_imports();
+#define HONE_ONNX_FAMILY(name)                  \
+  std::span<const ImportRule> name##_imports(); \
+  std::span<const ExportRule> name##_exports();
 HONE_ONNX_FAMILIES(HONE_ONNX_FAMILY)
 #undef HONE_ONNX_FAMILY
 

@@ -42,8 +42,28 @@ constexpr ImportRule kImports[] = {
     {"ScatterElements", 11, import_scatter_elements},
 };
 
+void export_axis(ExportCtx& c) {
+  c.write(c.rule.op_type, c.inputs(), {{"axis", c.attrs<AxisAttrs>().axis}});
+}
+
+void export_scatter_elements(ExportCtx& c) {
+  const ScatterAttrs& a = c.attrs<ScatterAttrs>();
+  if (a.reduction == ScatterMode::max || a.reduction == ScatterMode::min) c.need(18);
+  c.write(
+      "ScatterElements", c.inputs(),
+      {{"axis", a.axis}, {"reduction", enum_names(a.reduction)[static_cast<size_t>(a.reduction)]}});
+}
+
+constexpr ExportRule kExports[] = {
+    {&op::gather, "Gather", export_axis},
+    {&op::gather_elements, "GatherElements", export_axis},
+    {&op::one_hot, "OneHot", export_axis, OutType::third},
+    {&op::scatter_elements, "ScatterElements", export_scatter_elements},
+};
+
 }  // namespace
 
 std::span<const ImportRule> index_imports() { return kImports; }
+std::span<const ExportRule> index_exports() { return kExports; }
 
 }  // namespace hone::onnx

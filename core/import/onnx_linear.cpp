@@ -73,8 +73,58 @@ constexpr ImportRule kImports[] = {
     {"MatMul", 1, import_matmul},
 };
 
+// The last two axes swapped. Einsum can say that of a value whose rank is not known.
+std::string swapped(ExportCtx& c, int i) {
+  const int rank = c.rank(i);
+  if (rank < 2)
+    return c.part("Einsum", {c.in(i)}, {{"equation", std::string_view("...ij->...ji")}});
+  std::vector<int64_t> perm;
+  for (int k = 0; k < rank; ++k) perm.push_back(k < rank - 2 ? k : 2 * rank - 3 - k);
+  return c.part("Transpose", {c.in(i)}, {{"perm", std::move(perm)}});
+}
+
+void export_matmul(ExportCtx& c) {
+  const MatmulAttrs& a = c.attrs<MatmulAttrs>();
+  const std::string left = a.trans_a ? swapped(c, 0) : c.in(0);
+  c.write("MatMul", {left, a.trans_b ? swapped(c, 1) : c.in(1)});
+}
+
+void export_gemm(ExportCtx& c) {
+  const GemmAttrs& a = c.attrs<GemmAttrs>();
+  c.write("Gemm", c.inputs(),
+          {{"alpha", a.alpha},
+           {"beta", a.beta},
+           {"transA", int64_t{a.trans_a}},
+           {"transB", int64_t{a.trans_b}}});
+}
+
+std::vector<OutAttr> window_attrs(const ConvAttrs& a) {
+  std::vector<OutAttr> attrs = {
+      {"strides", a.strides}, {"dilations", a.dilations}, {"group", a.groups}};
+  add_pads(attrs, a.auto_pad, a.pads_begin, a.pads_end);
+  return attrs;
+}
+
+void export_conv(ExportCtx& c) { c.write("Conv", c.inputs(), window_attrs(c.attrs<ConvAttrs>())); }
+
+void export_conv_transpose(ExportCtx& c) {
+  const ConvTransposeAttrs& a = c.attrs<ConvTransposeAttrs>();
+  std::vector<OutAttr> attrs = window_attrs(a.conv);
+  attrs.push_back({"output_padding", a.output_padding});
+  attrs.push_back({"output_shape", a.output_shape});
+  c.write("ConvTranspose", c.inputs(), std::move(attrs));
+}
+
+constexpr ExportRule kExports[] = {
+    {&op::conv, "Conv", export_conv},
+    {&op::conv_transpose, "ConvTranspose", export_conv_transpose},
+    {&op::gemm, "Gemm", export_gemm},
+    {&op::matmul, "MatMul", export_matmul},
+};
+
 }  // namespace
 
 std::span<const ImportRule> linear_imports() { return kImports; }
+std::span<const ExportRule> linear_exports() { return kExports; }
 
 }  // namespace hone::onnx

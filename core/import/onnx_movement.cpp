@@ -189,8 +189,80 @@ constexpr ImportRule kImports[] = {
     {"Trilu", 14, import_trilu},
 };
 
+void export_transpose(ExportCtx& c) {
+  c.write("Transpose", {c.in(0)}, {{"perm", c.attrs<PermAttrs>().perm}});
+}
+
+void export_expand(ExportCtx& c) {
+  c.write("Expand", {c.in(0), c.ints(c.attrs<ShapeAttrs>().shape)});
+}
+
+void export_tile(ExportCtx& c) {
+  c.write("Tile", {c.in(0), c.ints(c.attrs<RepeatsAttrs>().repeats)});
+}
+
+void export_concat(ExportCtx& c) {
+  c.write("Concat", c.inputs(), {{"axis", c.attrs<AxisAttrs>().axis}});
+}
+
+// Parts that may be unequal have been there since opset 18.
+void export_split(ExportCtx& c) {
+  const SplitAttrs& a = c.attrs<SplitAttrs>();
+  if (!a.sizes.empty()) return c.write("Split", {c.in(0), c.ints(a.sizes)}, {{"axis", a.axis}});
+  c.need(18);
+  c.write("Split", {c.in(0)}, {{"axis", a.axis}, {"num_outputs", a.parts}});
+}
+
+void export_slice(ExportCtx& c) {
+  const SliceAttrs& a = c.attrs<SliceAttrs>();
+  const auto given = [&](const std::vector<int64_t>& v) {
+    return v.empty() ? std::string() : c.ints(v);
+  };
+  c.write("Slice", {c.in(0), c.ints(a.starts), c.ints(a.ends), given(a.axes), given(a.steps)});
+}
+
+void export_pad(ExportCtx& c) {
+  const PadAttrs& a = c.attrs<PadAttrs>();
+  std::vector<int64_t> pads = a.before;
+  pads.insert(pads.end(), a.after.begin(), a.after.end());
+  if (a.mode == PadMode::wrap) c.need(19);
+  const std::string value =
+      a.mode == PadMode::constant && a.value != 0 ? c.number(a.value, c.dtype(0)) : std::string();
+  c.write("Pad", {c.in(0), c.ints(pads), value},
+          {{"mode", enum_names(a.mode)[static_cast<size_t>(a.mode)]}});
+}
+
+void export_pad_dyn(ExportCtx& c) {
+  const PadMode mode = c.attrs<PadDynAttrs>().mode;
+  if (mode == PadMode::wrap) c.need(19);
+  if (c.has(3)) c.need(18);
+  c.write("Pad", c.inputs(), {{"mode", enum_names(mode)[static_cast<size_t>(mode)]}});
+}
+
+void export_trilu(ExportCtx& c) {
+  const TriluAttrs& a = c.attrs<TriluAttrs>();
+  c.write("Trilu", {c.in(0), c.number(static_cast<double>(a.k), DType::i64)},
+          {{"upper", int64_t{a.upper}}});
+}
+
+constexpr ExportRule kExports[] = {
+    {&op::concat, "Concat", export_concat},
+    {&op::expand, "Expand", export_expand},
+    {&op::expand_dyn, "Expand"},
+    {&op::pad, "Pad", export_pad},
+    {&op::pad_dyn, "Pad", export_pad_dyn},
+    {&op::slice, "Slice", export_slice},
+    {&op::slice_dyn, "Slice"},
+    {&op::split, "Split", export_split},
+    {&op::tile, "Tile", export_tile},
+    {&op::tile_dyn, "Tile"},
+    {&op::transpose, "Transpose", export_transpose},
+    {&op::trilu, "Trilu", export_trilu},
+};
+
 }  // namespace
 
 std::span<const ImportRule> movement_imports() { return kImports; }
+std::span<const ExportRule> movement_exports() { return kExports; }
 
 }  // namespace hone::onnx

@@ -26,12 +26,33 @@ void import_batch_norm(ImportCtx& c) {
   c.set(0, c.emit(op::batch_norm, {c.in(0), c.in(1), c.in(2), c.in(3), c.in(4)}, attrs));
 }
 
+// Axes [axis, rank), counted from the back; empty when that needs a rank that is not known.
+std::vector<int64_t> axes_from(int64_t axis, int rank) {
+  std::vector<int64_t> axes;
+  if (axis >= 0 && rank < 0) return axes;
+  for (int64_t i = axis < 0 ? axis : axis - rank; i < 0; ++i) axes.push_back(i);
+  return axes;
+}
+
+// The second and third output: mean and 1 / deviation over the normalised axes.
+void set_statistics(ImportCtx& c, const NormAttrs& attrs) {
+  const ReduceAttrs over{axes_from(attrs.axis, c.rank(0)), true};
+  if (over.axes.empty())
+    return c.unsupported("with the statistics of an input whose rank is not known");
+  const Value mean = c.emit(op::mean, {c.in(0)}, over);
+  const Value centred = c.emit(op::sub, {c.in(0), mean});
+  const Value variance = c.emit(op::mean, {c.emit(op::mul, {centred, centred})}, over);
+  c.set(1, mean);
+  c.set(2, c.emit(op::rsqrt, {c.emit(op::add, {variance, c.scalar(attrs.eps, c.dtype(0))})}));
+}
+
+// Statistics are computed in single precision at least, whatever stash_type asks for.
 void import_layer_norm(ImportCtx& c) {
   if (!c.require(2)) return;
   c.ignore("stash_type");
-  if (c.wants(1) || c.wants(2)) return c.unsupported("with the statistics as outputs");
   const NormAttrs attrs{c.attr("epsilon", 1e-5), c.attr("axis", int64_t{-1})};
   c.set(0, c.emit(*c.rule.op, {c.in(0), c.in(1), c.in(2)}, attrs));
+  if (c.wants(1) || c.wants(2)) set_statistics(c, attrs);
 }
 
 void import_instance_norm(ImportCtx& c) {
@@ -68,8 +89,89 @@ constexpr ImportRule kImports[] = {
     {"RMSNormalization", 23, import_layer_norm, &op::rms_norm},
 };
 
+void export_batch_norm(ExportCtx& c) {
+  const BatchNormAttrs& a = c.attrs<BatchNormAttrs>();
+  c.write("BatchNormalization", c.inputs(),
+          {{"epsilon", a.eps}, {"momentum", one_minus(a.momentum)}});
+}
+
+// x / sqrt(mean(x^2) + eps), over the last axes.
+std::string root_mean_square(ExportCtx& c, const std::string& x, const std::vector<int64_t>& axes,
+                             double eps) {
+  const std::string square = c.part("Mul", {x, x});
+  const OutAttr keep = {"keepdims", int64_t{1}};
+  const std::string mean = c.opset >= 18 ? c.part("ReduceMean", {square, c.ints(axes)}, {keep})
+                                         : c.part("ReduceMean", {square}, {keep, {"axes", axes}});
+  return c.part("Sqrt", {c.part("Add", {mean, c.number(eps, c.dtype(0))})});
+}
+
+// ONNX wants a scale; without one the operator is spelled out.
+void export_layer_norm(ExportCtx& c) {
+  const NormAttrs& a = c.attrs<NormAttrs>();
+  if (c.has(1))
+    return c.write("LayerNormalization", c.inputs(), {{"axis", a.axis}, {"epsilon", a.eps}});
+  const std::vector<int64_t> axes = axes_from(a.axis, c.rank(0));
+  if (axes.empty()) return c.unsupported("without a scale, of a value whose rank is not known,");
+  const OutAttr keep = {"keepdims", int64_t{1}};
+  const std::string mean = c.opset >= 18 ? c.part("ReduceMean", {c.in(0), c.ints(axes)}, {keep})
+                                         : c.part("ReduceMean", {c.in(0)}, {keep, {"axes", axes}});
+  const std::string centred = c.part("Sub", {c.in(0), mean});
+  const std::string deviation = root_mean_square(c, centred, axes, a.eps);
+  if (!c.has(2)) return c.write("Div", {centred, deviation});
+  c.write("Add", {c.part("Div", {centred, deviation}), c.in(2)});
+}
+
+void export_rms_norm(ExportCtx& c) {
+  const NormAttrs& a = c.attrs<NormAttrs>();
+  const std::vector<int64_t> axes = axes_from(a.axis, c.rank(0));
+  if (axes.empty()) return c.unsupported("of a value whose rank is not known");
+  const std::string deviation = root_mean_square(c, c.in(0), axes, a.eps);
+  if (!c.has(1)) return c.write("Div", {c.in(0), deviation});
+  c.write("Mul", {c.part("Div", {c.in(0), deviation}), c.in(1)});
+}
+
+// A vector of one value, as long as there are channels or groups.
+std::string repeated(ExportCtx& c, double value, int64_t count) {
+  std::vector<double> v(static_cast<size_t>(count), value);
+  auto wide = TensorData::vector_of(std::span<const double>(v));
+  auto t = wide.ok() ? cast(*wide, c.dtype(0)) : std::move(wide);
+  if (t.ok()) return c.tensor(*t);
+  c.unsupported(t.status().message());
+  return {};
+}
+
+void export_instance_norm(ExportCtx& c) {
+  if (!c.has(1) || !c.has(2)) return c.unsupported("without scale and bias");
+  c.write("InstanceNormalization", c.inputs(), {{"epsilon", c.attrs<NormAttrs>().eps}});
+}
+
+// With scale and bias it is there since opset 21. Without: an instance norm of (N, groups, rest).
+void export_group_norm(ExportCtx& c) {
+  const GroupNormAttrs& a = c.attrs<GroupNormAttrs>();
+  if (c.has(1) && c.has(2)) {
+    c.need(21);
+    return c.write("GroupNormalization", c.inputs(),
+                   {{"num_groups", a.groups}, {"epsilon", a.eps}});
+  }
+  if (c.has(1) || c.has(2)) return c.unsupported("with only one of scale and bias");
+  const std::string grouped = c.part("Reshape", {c.in(0), c.ints({0, a.groups, -1})});
+  const std::string y =
+      c.part("InstanceNormalization", {grouped, repeated(c, 1, a.groups), repeated(c, 0, a.groups)},
+             {{"epsilon", a.eps}});
+  c.write("Reshape", {y, c.part("Shape", {c.in(0)})}, {{"allowzero", int64_t{1}}});
+}
+
+constexpr ExportRule kExports[] = {
+    {&op::batch_norm, "BatchNormalization", export_batch_norm},
+    {&op::group_norm, "GroupNormalization", export_group_norm},
+    {&op::instance_norm, "InstanceNormalization", export_instance_norm},
+    {&op::layer_norm, "LayerNormalization", export_layer_norm},
+    {&op::rms_norm, "", export_rms_norm},
+};
+
 }  // namespace
 
 std::span<const ImportRule> norm_imports() { return kImports; }
+std::span<const ExportRule> norm_exports() { return kExports; }
 
 }  // namespace hone::onnx

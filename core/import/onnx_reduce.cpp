@@ -130,8 +130,44 @@ constexpr ImportRule kImports[] = {
     {"ReduceSumSquare", 1, import_reduction<Around::square>, &op::sum},
 };
 
+// ReduceSum takes axes as an input from opset 13 on, the others from 18 on.
+void export_reduction(ExportCtx& c) {
+  const ReduceAttrs& a = c.attrs<ReduceAttrs>();
+  const OutAttr keepdims = {"keepdims", int64_t{a.keepdims}};
+  if (c.rule.op == &op::sum || c.opset >= 18)
+    return c.write(c.rule.op_type, {c.in(0), a.axes.empty() ? std::string() : c.ints(a.axes)},
+                   {keepdims});
+  c.write(c.rule.op_type, {c.in(0)}, {keepdims, {"axes", a.axes}});
+}
+
+void export_arg(ExportCtx& c) {
+  const ArgAttrs& a = c.attrs<ArgAttrs>();
+  c.write(c.rule.op_type, {c.in(0)},
+          {{"axis", a.axis},
+           {"keepdims", int64_t{a.keepdims}},
+           {"select_last_index", int64_t{a.select_last}}});
+}
+
+void export_cumsum(ExportCtx& c) {
+  const CumsumAttrs& a = c.attrs<CumsumAttrs>();
+  c.write("CumSum", {c.in(0), c.number(static_cast<double>(a.axis), DType::i64)},
+          {{"exclusive", int64_t{a.exclusive}}, {"reverse", int64_t{a.reverse}}});
+}
+
+constexpr ExportRule kExports[] = {
+    {&op::argmax, "ArgMax", export_arg, OutType::index},
+    {&op::argmin, "ArgMin", export_arg, OutType::index},
+    {&op::cumsum, "CumSum", export_cumsum},
+    {&op::max, "ReduceMax", export_reduction},
+    {&op::mean, "ReduceMean", export_reduction},
+    {&op::min, "ReduceMin", export_reduction},
+    {&op::prod, "ReduceProd", export_reduction},
+    {&op::sum, "ReduceSum", export_reduction},
+};
+
 }  // namespace
 
 std::span<const ImportRule> reduce_imports() { return kImports; }
+std::span<const ExportRule> reduce_exports() { return kExports; }
 
 }  // namespace hone::onnx

@@ -105,8 +105,42 @@ constexpr ImportRule kImports[] = {
     {"Upsample", 9, import_resize_asymmetric},
 };
 
+template <class E>
+std::string_view name_of(E e) {
+  return enum_names(e)[static_cast<size_t>(e)];
+}
+
+void write_resize(ExportCtx& c, const ResizeAttrs& a, std::string scales, std::string sizes) {
+  if (a.coordinates == CoordinateMode::half_pixel_symmetric) c.need(19);
+  std::vector<OutAttr> attrs = {{"mode", name_of(a.mode)},
+                                {"coordinate_transformation_mode", name_of(a.coordinates)},
+                                {"nearest_mode", name_of(a.nearest)}};
+  if (a.mode == ResizeMode::cubic) {
+    attrs.push_back({"cubic_coeff_a", a.cubic_a});
+    attrs.push_back({"exclude_outside", int64_t{a.exclude_outside}});
+  }
+  c.write("Resize", {c.in(0), "", std::move(scales), std::move(sizes)}, std::move(attrs));
+}
+
+void export_resize(ExportCtx& c) {
+  const ResizeAttrs& a = c.attrs<ResizeAttrs>();
+  if (!a.sizes.empty()) return write_resize(c, a, "", c.ints(a.sizes));
+  std::vector<float> scales(a.scales.begin(), a.scales.end());
+  auto t = TensorData::vector_of(std::span<const float>(scales));
+  if (!t.ok()) return c.unsupported(t.status().message());
+  write_resize(c, a, c.tensor(*t), "");
+}
+
+void export_resize_dyn(ExportCtx& c) { write_resize(c, c.attrs<ResizeAttrs>(), c.in(1), c.in(2)); }
+
+constexpr ExportRule kExports[] = {
+    {&op::resize, "Resize", export_resize},
+    {&op::resize_dyn, "Resize", export_resize_dyn},
+};
+
 }  // namespace
 
 std::span<const ImportRule> resize_imports() { return kImports; }
+std::span<const ExportRule> resize_exports() { return kExports; }
 
 }  // namespace hone::onnx

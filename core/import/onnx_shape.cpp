@@ -108,8 +108,65 @@ constexpr ImportRule kImports[] = {
     {"Unsqueeze", 1, import_axes, &op::unsqueeze},
 };
 
+void export_reshape(ExportCtx& c) {
+  const ShapeAttrs& a = c.attrs<ShapeAttrs>();
+  c.write("Reshape", {c.in(0), c.ints(a.shape)}, {{"allowzero", int64_t{a.allow_zero}}});
+}
+
+void export_reshape_dyn(ExportCtx& c) {
+  c.write("Reshape", c.inputs(), {{"allowzero", int64_t{c.attrs<AllowZeroAttrs>().allow_zero}}});
+}
+
+void export_flatten(ExportCtx& c) {
+  c.write("Flatten", {c.in(0)}, {{"axis", c.attrs<AxisAttrs>().axis}});
+}
+
+void export_axes(ExportCtx& c) {
+  const std::vector<int64_t>& axes = c.attrs<AxesAttrs>().axes;
+  c.write(c.rule.op_type, {c.in(0), axes.empty() ? std::string() : c.ints(axes)});
+}
+
+void export_shape(ExportCtx& c) {
+  const ShapeOfAttrs& a = c.attrs<ShapeOfAttrs>();
+  std::vector<OutAttr> attrs;
+  if (a.start != ShapeOfAttrs().start) attrs.push_back({"start", a.start});
+  if (a.end != ShapeOfAttrs().end) attrs.push_back({"end", a.end});
+  c.write("Shape", {c.in(0)}, std::move(attrs));
+}
+
+void write_fill(ExportCtx& c, std::string shape, DType dtype, double value) {
+  auto wide = TensorData::vector_of(std::span<const double>(&value, 1));
+  auto t = wide.ok() ? cast(*wide, dtype) : std::move(wide);
+  if (!t.ok()) return c.unsupported(t.status().message());
+  c.write("ConstantOfShape", {std::move(shape)}, {{"value", std::move(*t)}});
+}
+
+void export_fill(ExportCtx& c) {
+  const FillAttrs& a = c.attrs<FillAttrs>();
+  write_fill(c, c.ints(a.shape), a.dtype, a.value);
+}
+
+void export_fill_dyn(ExportCtx& c) {
+  const FillDynAttrs& a = c.attrs<FillDynAttrs>();
+  write_fill(c, c.in(0), a.dtype, a.value);
+}
+
+constexpr ExportRule kExports[] = {
+    {&op::fill, "ConstantOfShape", export_fill, OutType::attribute},
+    {&op::fill_dyn, "ConstantOfShape", export_fill_dyn, OutType::attribute},
+    {&op::flatten, "Flatten", export_flatten},
+    {&op::range_dyn, "Range"},
+    {&op::reshape, "Reshape", export_reshape},
+    {&op::reshape_dyn, "Reshape", export_reshape_dyn},
+    {&op::shape_of, "Shape", export_shape, OutType::index},
+    {&op::size_of, "Size", nullptr, OutType::index},
+    {&op::squeeze, "Squeeze", export_axes},
+    {&op::unsqueeze, "Unsqueeze", export_axes},
+};
+
 }  // namespace
 
 std::span<const ImportRule> shape_imports() { return kImports; }
+std::span<const ExportRule> shape_exports() { return kExports; }
 
 }  // namespace hone::onnx

@@ -84,8 +84,27 @@ constexpr ImportRule kImports[] = {
     {"SoftmaxCrossEntropyLoss", 12, import_softmax_cross_entropy},
 };
 
+void export_dropout(ExportCtx& c) {
+  c.write("Dropout", {c.in(0), c.number(c.attrs<DropoutAttrs>().p, DType::f32)});
+}
+
+void export_cross_entropy(ExportCtx& c) {
+  const CrossEntropyAttrs& a = c.attrs<CrossEntropyAttrs>();
+  if (a.label_smoothing != 0) return c.unsupported("with label smoothing");
+  if (a.axis != 1) return c.unsupported("over an axis other than 1");
+  c.write("SoftmaxCrossEntropyLoss", c.inputs(),
+          {{"ignore_index", a.ignore_index},
+           {"reduction", enum_names(a.reduction)[static_cast<size_t>(a.reduction)]}});
+}
+
+constexpr ExportRule kExports[] = {
+    {&op::cross_entropy, "SoftmaxCrossEntropyLoss", export_cross_entropy},
+    {&op::dropout, "Dropout", export_dropout},
+};
+
 }  // namespace
 
 std::span<const ImportRule> training_imports() { return kImports; }
+std::span<const ExportRule> training_exports() { return kExports; }
 
 }  // namespace hone::onnx

@@ -130,12 +130,16 @@ void Writer::borrowed(uint32_t field, std::span<const std::byte> bytes) {
 void Writer::message(uint32_t field, Writer&& nested) {
   tag(field, WireType::bytes);
   varint(nested.size_);
-  size_ += nested.size_;
-  for (Piece& p : nested.pieces_) {
+  append(std::move(nested));
+}
+
+void Writer::append(Writer&& fields) {
+  size_ += fields.size_;
+  for (Piece& p : fields.pieces_) {
     tail() += p.owned;
     if (!p.borrowed.empty()) pieces_.back().borrowed = p.borrowed;
   }
-  nested = {};
+  fields = {};
 }
 
 void Writer::packed(uint32_t field, std::span<const int64_t> v) {

@@ -80,6 +80,8 @@ class Writer {
   /// `bytes` must stay until the message has been written out.
   void borrowed(uint32_t field, std::span<const std::byte> bytes);
   void message(uint32_t field, Writer&& nested);
+  /// The fields of another message of the same kind.
+  void append(Writer&& fields);
   void packed(uint32_t field, std::span<const int64_t> v);
   void packed(uint32_t field, std::span<const float> v);
 

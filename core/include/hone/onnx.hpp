@@ -24,11 +24,17 @@ Result<Model> import_onnx(const std::string& path, const OnnxImportOptions& opti
 Result<Model> import_onnx(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
                           const std::string& directory = "", const OnnxImportOptions& options = {});
 
-/// Writes an ONNX model (opset 17 to 22, the lowest that has every operator used). Weights above 1 MiB in total of 2 GiB go to external data.
-/// Errors: unsupported (operators that have no ONNX form, all of them), io_error.
-Status export_onnx(const Model& model, const std::string& path);
+struct OnnxExportOptions {
+  /// Weights of more bytes than this in all go to a second file, "<path>.data": protobuf ends at 2 GiB.
+  int64_t external_data_bytes = int64_t{3} << 29;
+};
 
-/// Loads `.hone` or `.onnx`, told apart by content.
+/// Writes an ONNX model of the lowest opset from 17 to 22 that has every operator used. Parameters, buffers and constants become
+/// initializers of their names; which is which stands in metadata_props ("hone.parameters", ...), for the way back.
+/// Errors: unsupported (one error naming every node that ONNX cannot say), not_found, io_error.
+Status export_onnx(const Model& model, const std::string& path, const OnnxExportOptions& options = {});
+
+/// Loads `.hone` or `.onnx`, told apart by content. Other kinds of model files are recognised and refused with advice.
 Result<Model> open_model(const std::string& path);
 
 }  // namespace hone

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// From Hone's graph to an ONNX model. The graph is written at opset 17; an operator that needs a
+// later one says so, and it is written again at that.
+#include <algorithm>
+
+#include "core/base/file.hpp"
+#include "core/import/onnx_families.hpp"
+#include "core/import/onnx_weights.hpp"
+
+namespace hone {
+
+namespace onnx {
+
+namespace {
+
+constexpr int kOldestOpset = 17, kNewestOpset = 22;
+constexpr int64_t kInlineBytes = 1024;         // smaller tensors stay in the model file
+constexpr uint64_t kExternalAlignment = 4096;  // so that runtimes can map a tensor by itself
+
+// The IR version that came with an opset.
+int64_t ir_version_of(int opset) { return opset >= 21 ? 10 : opset >= 19 ? 9 : 8; }
+
+const ExportRule* find_rule(const OpDef* op) {
+  const ExportRule* found = nullptr;
+  const auto look_in = [&](std::span<const ExportRule> rules) {
+    for (const ExportRule& r : rules)
+      if (r.op == op) found = &r;
+  };
+#define HONE_ONNX_FAMILY(name) look_in(name##_exports());
+  HONE_ONNX_FAMILIES(HONE_ONNX_FAMILY)
+#undef HONE_ONNX_FAMILY
+  return found;
+}
+
+// The dtype that an operator's attributes name: cast's `to`, fill's `dtype`.
+class FindDType final : public AttrVisitor {
+ public:
+  DType found = DType::f32;
+  void field(std::string_view, bool&) override {}
+  void field(std::string_view, int64_t&) override {}
+  void field(std::string_view, double&) override {}
+  void field(std::string_view, std::string&) override {}
+  void field(std::string_view, std::vector<int64_t>&) override {}
+  void field(std::string_view, std::vector<double>&) override {}
+  void field(std::string_view, DType& v) override { found = v; }
+  void field(std::string_view, TensorData&) override {}
+  void enum_field(std::string_view, int&, std::span<const std::string_view>) override {}
+};
+
+// Tensors whose bytes go to a second file.
+struct External {
+  std::string location;
+  std::vector<const TensorData*> tensors;
+  uint64_t bytes = 0;
+};
+
+class Exporter {
+ public:
+  Exporter(const Model& model, External* external)
+      : model_(model), graph_(model.graph), external_(external) {}
+
+  Result<wire::Writer> run() {
+    for (int opset = kOldestOpset;;) {
+      HONE_ASSIGN(ExportState state, write_nodes(opset));
+      if (!state.missing.empty()) return missing_error(state.missing);
+      if (state.needed <= opset) return model_proto(state);
+      if (state.needed > kNewestOpset)
+        return internal("an operator asks for opset {}", state.needed);
+      opset = state.needed;
+    }
+  }
+
+ private:
+  static Status missing_error(const std::vector<std::string>& missing) {
+    std::string list;
+    for (const std::string& m : missing) list += format("{}{}", list.empty() ? "" : ", ", m);
+    return unsupported("the model has what ONNX cannot say: {}", list);
+  }
+
+  Result<ExportState> write_nodes(int opset) {
+    ExportState s{graph_, opset, opset, {}, {}, {}, {}, {}, {}};
+    name_values(s);
+    s.dtypes.assign(graph_.values.size(), DType::f32);
+    for (size_t i = 0; i < graph_.values.size(); ++i)
+      if (graph_.values[i].typed) s.dtypes[i] = graph_.values[i].type.dtype;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& n = graph_.nodes[i];
+      const ExportRule* rule = find_rule(n.op);
+      if (!rule) {
+        s.missing.push_back(label(n));
+        continue;
+      }
+      set_dtypes(s, n, rule->out);
+      ExportCtx c(s, *rule, n, n.name.empty() ? format("{}_{}", n.op->name, i) : n.name);
+      rule->write ? rule->write(c) : c.write(rule->op_type, c.inputs());
+    }
+    write_output_aliases(s);
+    return s;
+  }
+
+  void set_dtypes(ExportState& s, const Node& n, OutType out) const {
+    const auto input = [&](size_t i) {
+      return i < n.inputs.size() && n.inputs[i] != kNone
+                 ? s.dtypes[static_cast<size_t>(n.inputs[i])]
+                 : DType::f32;
+    };
+    FindDType attribute;
+    n.attrs.visit(attribute);
+    const DType dtypes[] = {input(0),     input(1),   input(2),
+                            DType::bool_, DType::i64, attribute.found};
+    for (ValueId v : n.outputs)
+      if (!graph_.value(v).typed)
+        s.dtypes[static_cast<size_t>(v)] = dtypes[static_cast<size_t>(out)];
+  }
+
+  // Inputs, weights and outputs keep their names whatever happens; the rest takes what is left.
+  void name_values(ExportState& s) {
+    s.names.resize(graph_.values.size());
+    aliases_.clear();
+    for (size_t i = 0; i < graph_.values.size(); ++i)
+      if (graph_.values[i].kind != ValueKind::node && !graph_.values[i].name.empty())
+        s.names[i] = s.unique(graph_.values[i].name);
+    for (const GraphOutput& o : graph_.outputs) {
+      std::string& name = s.names[static_cast<size_t>(o.value)];
+      if (name == o.name) continue;
+      const std::string free = s.unique(o.name);
+      if (name.empty())
+        name = free;
+      else
+        aliases_.push_back({&o, free});
+    }
+    for (size_t i = 0; i < graph_.values.size(); ++i) {
+      const ValueInfo& v = graph_.values[i];
+      if (!s.names[i].empty()) continue;
+      std::string wish = v.name;
+      if (wish.empty() && v.kind == ValueKind::node) {
+        const Node& n = graph_.node(v.producer);
+        wish = format("{}_output_{}",
+                      n.name.empty() ? format("{}_{}", n.op->name, v.producer) : n.name,
+                      v.output_index);
+      }
+      s.names[i] = s.unique(wish.empty() ? format("Constant_{}", i) : wish);
+    }
+  }
+
+  // An output that is another output, an input or a weight needs a node that gives it a second
+  // name.
+  void write_output_aliases(ExportState& s) {
+    for (const auto& [output, name] : aliases_) {
+      wire::Writer w;
+      w.text(1, s.names[static_cast<size_t>(output->value)]);
+      w.text(2, name);
+      w.text(4, "Identity");
+      s.nodes.message(1, std::move(w));
+    }
+  }
+
+  wire::Writer value_info(const std::string& name, DType dtype, const Shape* shape) const {
+    wire::Writer tensor, type, info;
+    tensor.integer(1, static_cast<int64_t>(elem_type_of(dtype)));
+    if (shape) {
+      wire::Writer dims;
+      for (int64_t d : shape->dims()) {
+        wire::Writer dim;
+        d >= 0 ? dim.integer(1, d) : dim.text(2, graph_.dim_names[static_cast<size_t>(-d - 1)]);
+        dims.message(1, std::move(dim));
+      }
+      tensor.message(2, std::move(dims));
+    }
+    type.message(1, std::move(tensor));
+    info.text(1, name);
+    info.message(2, std::move(type));
+    return info;
+  }
+
+  wire::Writer weight(const std::string& name, const TensorData& t) {
+    if (!external_ || t.bytes() < kInlineBytes) return tensor_proto(name, t);
+    external_->bytes =
+        (external_->bytes + kExternalAlignment - 1) / kExternalAlignment * kExternalAlignment;
+    wire::Writer w = external_tensor_proto(name, t, external_->location, external_->bytes);
+    external_->tensors.push_back(&t);
+    external_->bytes += static_cast<uint64_t>(t.bytes());
+    return w;
+  }
+
+  wire::Writer graph_proto(ExportState& s) {
+    wire::Writer g;
+    g.append(std::move(s.nodes));
+    g.text(2, graph_.name.empty() ? "graph" : graph_.name);
+    for (size_t i = 0; i < graph_.values.size(); ++i) {
+      const ValueInfo& v = graph_.values[i];
+      if (v.kind == ValueKind::constant || v.kind == ValueKind::state)
+        g.message(5, weight(s.names[i], v.data));
+    }
+    g.append(std::move(s.initializers));
+    for (ValueId id : graph_.inputs) {
+      const ValueInfo& v = graph_.value(id);
+      g.message(11, value_info(s.names[static_cast<size_t>(id)], v.type.dtype, &v.type.shape));
+    }
+    for (const GraphOutput& o : graph_.outputs) {
+      const ValueInfo& v = graph_.value(o.value);
+      const Shape* shape = o.has_declared ? &o.declared : v.typed ? &v.type.shape : nullptr;
+      g.message(12, value_info(output_name(s, o), s.dtypes[static_cast<size_t>(o.value)], shape));
+    }
+    return g;
+  }
+
+  std::string output_name(const ExportState& s, const GraphOutput& o) const {
+    for (const auto& [output, name] : aliases_)
+      if (output == &o) return name;
+    return s.names[static_cast<size_t>(o.value)];
+  }
+
+  std::string meta(const char* key) const {
+    const auto found = model_.metadata.find(key);
+    return found == model_.metadata.end() ? "" : found->second;
+  }
+
+  // What the importer's rules could not find out: names of each kind of weight, one a line.
+  void add_weight_kinds(wire::Writer& m, const ExportState& s) const {
+    std::string parameters, frozen, buffers, constants;
+    for (size_t i = 0; i < graph_.values.size(); ++i) {
+      const ValueInfo& v = graph_.values[i];
+      const bool parameter = v.kind == ValueKind::state && v.role == StateRole::parameter;
+      std::string* list = parameter && v.trainable                                  ? &parameters
+                          : parameter                                               ? &frozen
+                          : v.kind == ValueKind::state                              ? &buffers
+                          : v.kind == ValueKind::constant && is_float(v.type.dtype) ? &constants
+                                                                                    : nullptr;
+      if (list) *list += format("{}{}", list->empty() ? "" : "\n", s.names[i]);
+    }
+    add_metadata(m, kParametersKey, parameters);
+    add_metadata(m, kFrozenKey, frozen);
+    add_metadata(m, kBuffersKey, buffers);
+    add_metadata(m, kConstantsKey, constants);
+  }
+
+  static void add_metadata(wire::Writer& m, std::string_view key, std::string_view value) {
+    if (value.empty()) return;
+    wire::Writer w;
+    w.text(1, key);
+    w.text(2, value);
+    m.message(14, std::move(w));
+  }
+
+  wire::Writer model_proto(ExportState& s) {
+    wire::Writer m, opset;
+    m.integer(1, ir_version_of(s.opset));
+    opset.text(1, "");
+    opset.integer(2, s.opset);
+    m.message(8, std::move(opset));
+    m.text(2, "hone");
+    m.text(3, HONE_VERSION);
+    if (const std::string domain = meta("domain"); !domain.empty()) m.text(4, domain);
+    if (const std::string doc = meta("doc"); !doc.empty()) m.text(6, doc);
+    for (const auto& [key, value] : model_.metadata) {
+      const bool has_own_field =
+          key == "domain" || key == "doc" || key == "ir_version" || key == "opset";
+      if (!has_own_field)
+        add_metadata(m, key.starts_with("onnx.") ? std::string_view(key).substr(5) : key, value);
+    }
+    add_weight_kinds(m, s);
+    m.message(7, graph_proto(s));
+    return m;
+  }
+
+  struct Alias {
+    const GraphOutput* output;
+    std::string name;
+  };
+
+  const Model& model_;
+  const Graph& graph_;
+  External* external_;
+  std::vector<Alias> aliases_;
+};
+
+int64_t weight_bytes(const Graph& g) {
+  int64_t bytes = 0;
+  for (const ValueInfo& v : g.values)
+    if (v.data.defined()) bytes += v.data.bytes();
+  return bytes;
+}
+
+Status write_external(const External& external, const std::string& path) {
+  HONE_ASSIGN(AtomicFile file, AtomicFile::create(path));
+  for (const TensorData* t : external.tensors) {
+    HONE_TRY(file.align(kExternalAlignment));
+    HONE_TRY(file.append(t->as_bytes()));
+  }
+  return file.commit();
+}
+
+}  // namespace
+
+}  // namespace onnx
+
+Status export_onnx(const Model& model, const std::string& path, const OnnxExportOptions& options) {
+  const bool outside = onnx::weight_bytes(model.graph) > options.external_data_bytes;
+  onnx::External external{path.substr(path.find_last_of('/') + 1) + ".data", {}, 0};
+  HONE_ASSIGN(const wire::Writer proto, onnx::Exporter(model, outside ? &external : nullptr).run());
+  // The weights first: a model must not name a file that is not there yet.
+  if (outside) HONE_TRY(onnx::write_external(external, path + ".data"));
+  HONE_ASSIGN(AtomicFile file, AtomicFile::create(path));
+  HONE_TRY(proto.each_piece([&](std::span<const std::byte> piece) { return file.append(piece); }));
+  return file.commit();
+}
+
+}  // namespace hone

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening a model of whatever kind, told by its first bytes.
+#include <algorithm>
+
+#include "core/base/file.hpp"
+#include "hone/onnx.hpp"
+
+namespace hone {
+
+namespace {
+
+// What people also have lying about, and what to do with it.
+struct Stranger {
+  size_t offset;
+  std::string_view magic;
+  std::string_view advice;
+};
+constexpr Stranger kStrangers[] = {
+    {0, "PK\x03\x04",
+     "a zip archive: if it is a PyTorch file, write ONNX from it with torch.onnx.export"},
+    {0, "\x80\x02", "a pickle: if it is a PyTorch file, write ONNX from it with torch.onnx.export"},
+    {4, "TFL3", "a TensorFlow Lite model: write ONNX from it with tf2onnx --tflite"},
+    {0, "\x89HDF", "an HDF5 file: if it is a Keras model, write ONNX from it with tf2onnx"},
+    {0, "GGUF", "a GGUF file, which holds weights but no graph"},
+    {4, "ORTM", "an ONNX Runtime model: take the .onnx file that it was made from"},
+    {8, "{\"", "a safetensors file, which holds weights but no graph"},
+};
+
+}  // namespace
+
+Result<Model> open_model(const std::string& path) {
+  std::string_view start;
+  {
+    HONE_ASSIGN(const MappedFile file, MappedFile::open(path));
+    start = {};
+    char head[16] = {};
+    const size_t count = std::min(sizeof head, file.bytes().size());
+    if (count == 0) return invalid_model("{} is empty", path);
+    std::copy_n(reinterpret_cast<const char*>(file.bytes().data()), count, head);
+    start = std::string_view(head, count);
+    if (start.starts_with("HONE")) return load_model(path);
+    for (const Stranger& s : kStrangers)
+      if (start.size() > s.offset && start.substr(s.offset).starts_with(s.magic))
+        return invalid_model("{} is no model that can be opened but {}", path, s.advice);
+  }
+  return import_onnx(path);
+}
+
+}  // namespace hone

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// A graph as text that two graphs share when they say the same.
+#pragma once
+
+#include <string>
+
+#include "hone/graph.hpp"
+
+namespace hone::test {
+
+/// Inputs, states, nodes, outputs and updates with types, attributes and contents (as hashes), one
+/// a line. Ids and the names of constants, which say nothing, are left out.
+std::string graph_text(const Graph& g);
+
+}  // namespace hone::test
