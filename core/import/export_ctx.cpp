@@ -93,6 +93,12 @@ int ExportCtx::rank(int i) const {
   return v.typed ? v.type.shape.rank() : -1;
 }
 
+int ExportCtx::outputs() const {
+  size_t count = node.outputs.size();
+  while (count > 1 && !state_.read[static_cast<size_t>(node.outputs[count - 1])]) --count;
+  return static_cast<int>(count);
+}
+
 void ExportCtx::unsupported(std::string_view why) {
   state_.missing.push_back(format("{} {} ('{}')", node.op->name, why, name_));
 }
@@ -100,7 +106,7 @@ void ExportCtx::unsupported(std::string_view why) {
 void ExportCtx::write(std::string_view op_type, std::vector<std::string> in_names,
                       std::vector<OutAttr> attrs) {
   std::vector<std::string> outs;
-  for (size_t k = 0; k < node.outputs.size(); ++k) outs.push_back(out(static_cast<int>(k)));
+  for (int k = 0; k < outputs(); ++k) outs.push_back(out(k));
   emit(op_type, in_names, outs, attrs);
 }
 

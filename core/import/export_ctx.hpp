@@ -33,6 +33,7 @@ struct ExportState {
   int needed = 17;                 ///< At least this opset is needed for what was written.
   std::vector<std::string> names;  ///< By value id.
   std::vector<DType> dtypes;       ///< By value id.
+  std::vector<bool> read;          ///< By value id: whether a node or an output reads it.
   std::unordered_set<std::string> taken;
   wire::Writer nodes;         ///< GraphProto fields: the nodes,
   wire::Writer initializers;  ///< and small constants that rules made.
@@ -66,6 +67,8 @@ class ExportCtx {
   std::string out(int k = 0) const {
     return state_.names[static_cast<size_t>(node.outputs[static_cast<size_t>(k)])];
   }
+  /// Outputs up to the last one that anything reads; at least one.
+  int outputs() const;
   template <class A>
   const A& attrs() const {
     return node.attrs.as<A>();

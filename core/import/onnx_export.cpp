@@ -78,8 +78,9 @@ class Exporter {
   }
 
   Result<ExportState> write_nodes(int opset) {
-    ExportState s{graph_, opset, opset, {}, {}, {}, {}, {}, {}};
+    ExportState s{graph_, opset, opset, {}, {}, {}, {}, {}, {}, {}};
     name_values(s);
+    find_read(s);
     s.dtypes.assign(graph_.values.size(), DType::f32);
     for (size_t i = 0; i < graph_.values.size(); ++i)
       if (graph_.values[i].typed) s.dtypes[i] = graph_.values[i].type.dtype;
@@ -96,6 +97,14 @@ class Exporter {
     }
     write_output_aliases(s);
     return s;
+  }
+
+  void find_read(ExportState& s) const {
+    s.read.assign(graph_.values.size(), false);
+    for (const Node& n : graph_.nodes)
+      for (ValueId v : n.inputs)
+        if (v != kNone) s.read[static_cast<size_t>(v)] = true;
+    for (const GraphOutput& o : graph_.outputs) s.read[static_cast<size_t>(o.value)] = true;
   }
 
   void set_dtypes(ExportState& s, const Node& n, OutType out) const {

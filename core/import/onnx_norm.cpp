@@ -26,33 +26,24 @@ void import_batch_norm(ImportCtx& c) {
   c.set(0, c.emit(op::batch_norm, {c.in(0), c.in(1), c.in(2), c.in(3), c.in(4)}, attrs));
 }
 
-// Axes [axis, rank), counted from the back; empty when that needs a rank that is not known.
-std::vector<int64_t> axes_from(int64_t axis, int rank) {
-  std::vector<int64_t> axes;
-  if (axis >= 0 && rank < 0) return axes;
-  for (int64_t i = axis < 0 ? axis : axis - rank; i < 0; ++i) axes.push_back(i);
-  return axes;
-}
-
-// The second and third output: mean and 1 / deviation over the normalised axes.
-void set_statistics(ImportCtx& c, const NormAttrs& attrs) {
-  const ReduceAttrs over{axes_from(attrs.axis, c.rank(0)), true};
-  if (over.axes.empty())
-    return c.unsupported("with the statistics of an input whose rank is not known");
-  const Value mean = c.emit(op::mean, {c.in(0)}, over);
-  const Value centred = c.emit(op::sub, {c.in(0), mean});
-  const Value variance = c.emit(op::mean, {c.emit(op::mul, {centred, centred})}, over);
-  c.set(1, mean);
-  c.set(2, c.emit(op::rsqrt, {c.emit(op::add, {variance, c.scalar(attrs.eps, c.dtype(0))})}));
-}
-
-// Statistics are computed in single precision at least, whatever stash_type asks for.
+// The statistics are computed in single precision at least, whatever stash_type asks for.
 void import_layer_norm(ImportCtx& c) {
   if (!c.require(2)) return;
   c.ignore("stash_type");
   const NormAttrs attrs{c.attr("epsilon", 1e-5), c.attr("axis", int64_t{-1})};
-  c.set(0, c.emit(*c.rule.op, {c.in(0), c.in(1), c.in(2)}, attrs));
-  if (c.wants(1) || c.wants(2)) set_statistics(c, attrs);
+  const std::vector<Value> outs = c.b.emit_all(op::layer_norm, c.inputs(), attrs, 3);
+  if (outs.size() < 3) return;
+  const DType statistic = c.dtype(0) == DType::f64 ? DType::f64 : DType::f32;
+  c.set(0, outs[0]);
+  c.set(1, outs[1], {statistic, c.rank(0)});
+  c.set(2, outs[2], {statistic, c.rank(0)});
+}
+
+void import_rms_norm(ImportCtx& c) {
+  if (!c.require(2)) return;
+  c.ignore("stash_type");
+  const NormAttrs attrs{c.attr("epsilon", 1e-5), c.attr("axis", int64_t{-1})};
+  c.set(0, c.emit(op::rms_norm, {c.in(0), c.in(1)}, attrs));
 }
 
 void import_instance_norm(ImportCtx& c) {
@@ -85,8 +76,8 @@ constexpr ImportRule kImports[] = {
     {"GroupNormalization", 18, import_group_norm_by_group},
     {"GroupNormalization", 21, import_group_norm},
     {"InstanceNormalization", 6, import_instance_norm},
-    {"LayerNormalization", 17, import_layer_norm, &op::layer_norm},
-    {"RMSNormalization", 23, import_layer_norm, &op::rms_norm},
+    {"LayerNormalization", 17, import_layer_norm},
+    {"RMSNormalization", 23, import_rms_norm},
 };
 
 void export_batch_norm(ExportCtx& c) {
@@ -105,11 +96,20 @@ std::string root_mean_square(ExportCtx& c, const std::string& x, const std::vect
   return c.part("Sqrt", {c.part("Add", {mean, c.number(eps, c.dtype(0))})});
 }
 
+// Axes [axis, rank), counted from the back; empty when that needs a rank that is not known.
+std::vector<int64_t> axes_from(int64_t axis, int rank) {
+  std::vector<int64_t> axes;
+  if (axis >= 0 && rank < 0) return axes;
+  for (int64_t i = axis < 0 ? axis : axis - rank; i < 0; ++i) axes.push_back(i);
+  return axes;
+}
+
 // ONNX wants a scale; without one the operator is spelled out.
 void export_layer_norm(ExportCtx& c) {
   const NormAttrs& a = c.attrs<NormAttrs>();
   if (c.has(1))
     return c.write("LayerNormalization", c.inputs(), {{"axis", a.axis}, {"epsilon", a.eps}});
+  if (c.outputs() > 1) return c.unsupported("without a scale but with the statistics");
   const std::vector<int64_t> axes = axes_from(a.axis, c.rank(0));
   if (axes.empty()) return c.unsupported("without a scale, of a value whose rank is not known,");
   const OutAttr keep = {"keepdims", int64_t{1}};

@@ -54,9 +54,6 @@ std::vector<Value> Builder::emit_all(const OpDef& op, std::span<const Value> inp
     return {};
   }
   auto out_types = infer(op, scope_, std::move(types), std::move(constants), attrs);
-  // In a model graph a shape may hang on data that is not known yet; whoever specialises it will see.
-  if (out_types.status().code() == Code::unsupported && composites_ == Composites::keep)
-    return append(op, std::move(ids), std::move(attrs), {}, untyped_outputs);
   if (!out_types.ok()) {
     // A shape that depends on data: in a model graph it stays open until the graph is specialised.
     if (composites_ == Composites::keep && out_types.status().code() == Code::unsupported)
