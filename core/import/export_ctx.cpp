@@ -39,6 +39,13 @@ wire::Writer attribute(const OutAttr& a) {
   return w;
 }
 
+std::string take(std::unordered_set<std::string>& taken, std::string wish) {
+  if (wish.empty()) wish = "value";
+  std::string name = wish;
+  for (int i = 1; !taken.insert(name).second; ++i) name = format("{}_{}", wish, i);
+  return name;
+}
+
 bool is_left_out(const OutAttr& a) {
   const auto* v = std::get_if<std::vector<int64_t>>(&a.value);
   return v && v->empty();
@@ -76,11 +83,8 @@ wire::Writer external_tensor_proto(std::string_view name, const TensorData& t,
   return w;
 }
 
-std::string ExportState::unique(std::string wish) {
-  std::string name = wish.empty() ? "value" : wish;
-  for (int i = 1; !taken.insert(name).second; ++i) name = format("{}_{}", wish, i);
-  return name;
-}
+std::string ExportState::unique(std::string wish) { return take(taken, std::move(wish)); }
+std::string ExportState::unique_node(std::string wish) { return take(node_names, std::move(wish)); }
 
 std::vector<std::string> ExportCtx::inputs() const {
   std::vector<std::string> names;
@@ -125,7 +129,7 @@ void ExportCtx::emit(std::string_view op_type, std::span<const std::string> in_n
   for (const std::string& n : in_names.first(count)) w.text(1, n);
   for (const std::string& n : outs) w.text(2, n);
   const bool last = outs.data() != nullptr && outs[0] == out();
-  w.text(3, last ? name_ : format("{}/{}_{}", name_, op_type, parts_++));
+  w.text(3, state_.unique_node(last ? name_ : format("{}/{}_{}", name_, op_type, parts_++)));
   w.text(4, op_type);
   for (const OutAttr& a : attrs)
     if (!is_left_out(a)) w.message(5, attribute(a));

@@ -29,18 +29,20 @@ wire::Writer external_tensor_proto(std::string_view name, const TensorData& t,
 /// Everything written so far of one graph. Values have the names that ONNX will know them by.
 struct ExportState {
   const Graph& graph;
-  int opset = 17;                  ///< Being written.
-  int needed = 17;                 ///< At least this opset is needed for what was written.
-  std::vector<std::string> names;  ///< By value id.
-  std::vector<DType> dtypes;       ///< By value id.
-  std::vector<bool> read;          ///< By value id: whether a node or an output reads it.
-  std::unordered_set<std::string> taken;
-  wire::Writer nodes;         ///< GraphProto fields: the nodes,
-  wire::Writer initializers;  ///< and small constants that rules made.
+  int opset = 17;                         ///< Being written.
+  int needed = 17;                        ///< At least this opset is needed for what was written.
+  std::vector<std::string> names;         ///< By value id.
+  std::vector<DType> dtypes;              ///< By value id.
+  std::vector<bool> read;                 ///< By value id: whether a node or an output reads it.
+  std::unordered_set<std::string> taken;  ///< Names of values.
+  std::unordered_set<std::string> node_names;  ///< ONNX Runtime wants them to differ.
+  wire::Writer nodes;                          ///< GraphProto fields: the nodes,
+  wire::Writer initializers;                   ///< and small constants that rules made.
   std::vector<std::string> missing;
 
-  /// A name nobody has yet: `wish`, or `wish` with a number.
+  /// A value's name that nobody has yet: `wish`, or `wish` with a number.
   std::string unique(std::string wish);
+  std::string unique_node(std::string wish);
 };
 
 struct ExportRule;

@@ -78,7 +78,7 @@ class Exporter {
   }
 
   Result<ExportState> write_nodes(int opset) {
-    ExportState s{graph_, opset, opset, {}, {}, {}, {}, {}, {}, {}};
+    ExportState s{graph_, opset, opset, {}, {}, {}, {}, {}, {}, {}, {}};
     name_values(s);
     find_read(s);
     s.dtypes.assign(graph_.values.size(), DType::f32);

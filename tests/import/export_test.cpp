@@ -84,6 +84,18 @@ TEST_CASE("names that clash inside the graph give way to those of inputs, weight
   CHECK_EQ(again.graph.outputs[0].name, "n_output_0");
 }
 
+TEST_CASE("nodes keep their names; those that share one are told apart") {
+  Sketch s;
+  s.b.set_scope("n");
+  const Value a = s.b.emit(op::neg, {s.x}), b = s.b.emit(op::abs, {a});
+  s.b.set_scope("m");
+  s.b.output(s.b.emit(op::exp, {b}), "y");
+  const Model again = there_and_back(s.model);
+  CHECK_EQ(again.graph.nodes[0].name, "n");
+  CHECK_EQ(again.graph.nodes[1].name, "n_1");
+  CHECK_EQ(again.graph.nodes[2].name, "m");
+}
+
 TEST_CASE("the lowest opset that has every operator is taken") {
   Sketch s;
   s.b.output(s.b.emit(op::neg, {s.x}), "y");

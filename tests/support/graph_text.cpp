@@ -37,7 +37,7 @@ std::string graph_text(const Graph& g) {
                     kRoles[static_cast<size_t>(v.role)], v.name, content(v.data));
   for (size_t i = 0; i < g.nodes.size(); ++i) {
     const Node& n = g.nodes[i];
-    out += format("%{} {} '{}' [{}]", i, n.op->name, n.name, to_string(n.attrs, AttrText::all));
+    out += format("%{} {} [{}]", i, n.op->name, to_string(n.attrs, AttrText::all));
     for (ValueId id : n.inputs) out += " " + reference(g, id);
     for (ValueId id : n.outputs)
       out += g.value(id).typed ? format(" -> {}", g.type(id)) : std::string(" -> ?");

@@ -9,7 +9,8 @@
 namespace hone::test {
 
 /// Inputs, states, nodes, outputs and updates with types, attributes and contents (as hashes), one
-/// a line. Ids and the names of constants, which say nothing, are left out.
+/// a line. Ids are left out, and so are the names of constants and nodes, which a file format may
+/// change.
 std::string graph_text(const Graph& g);
 
 }  // namespace hone::test
