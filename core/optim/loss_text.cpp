@@ -270,13 +270,15 @@ Result<LossFn> parse_loss(std::string_view text) {
   });
 }
 
-Result<std::vector<std::string>> loss_targets(std::string_view text) {
+Result<std::vector<LossTerm>> loss_terms(std::string_view text) {
   HONE_ASSIGN(const std::vector<Term> terms, Parser(text).run());
-  std::vector<std::string> out;
+  std::vector<LossTerm> out;
   for (const Term& t : terms) {
-    out.push_back(t.target);
+    HONE_TRY(check_function(t));
+    LossTerm term{t.function, t.output, t.target, {}};
     for (const Option& o : t.options)
-      if (o.key == "weight" && !o.is_number) out.push_back(o.text);
+      if (o.key == "weight" && !o.is_number) term.class_weights = o.text;
+    out.push_back(std::move(term));
   }
   return out;
 }

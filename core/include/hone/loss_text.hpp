@@ -17,7 +17,11 @@ namespace hone {
 /// Errors: invalid_argument, with the place in the text. The returned function reports names that do not exist and shapes that do not fit.
 Result<LossFn> parse_loss(std::string_view text);
 
-/// Names of the targets that a loss refers to, in order of appearance.
-Result<std::vector<std::string>> loss_targets(std::string_view text);
+/// What a loss refers to, term by term.
+struct LossTerm {
+  std::string function, output, target;
+  std::string class_weights;  ///< Name of the target that `weight=` gives, or empty.
+};
+Result<std::vector<LossTerm>> loss_terms(std::string_view text);
 
 }  // namespace hone

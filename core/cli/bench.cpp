@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// hone bench: how long a model takes and how much memory, on made-up data.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "core/base/platform.hpp"
+#include "core/cli/commands.hpp"
+#include "core/cli/common.hpp"
+#include "core/cli/terminal.hpp"
+#include "hone/onnx.hpp"
+#include "hone/ops.hpp"
+#include "hone/trainer.hpp"
+
+namespace hone::cli {
+
+namespace {
+
+struct Args {
+  std::string model;
+  bool train = false, json = false;
+  double seconds = 2;
+  DimArgs dims;
+  DeviceArgs device;
+};
+
+struct Timing {
+  double first_s = 0;  ///< The first run, planning included.
+  std::vector<double> runs_s;
+  double at(double quantile) const {
+    return runs_s[std::min(runs_s.size() - 1, static_cast<size_t>(quantile * static_cast<double>(runs_s.size())))];
+  }
+};
+
+// Runs for the given time, at least five times.
+Result<Timing> measure(double seconds, const std::function<Status()>& once) {
+  Timing t;
+  const auto timed = [&]() -> Result<double> {
+    const int64_t start = platform::now_ns();
+    HONE_TRY(once());
+    return static_cast<double>(platform::now_ns() - start) * 1e-9;
+  };
+  HONE_ASSIGN(t.first_s, timed());
+  HONE_TRY(once());
+  double total = 0;
+  while (total < seconds || t.runs_s.size() < 5) {
+    HONE_ASSIGN(const double s, timed());
+    t.runs_s.push_back(s);
+    total += s;
+  }
+  std::sort(t.runs_s.begin(), t.runs_s.end());
+  return t;
+}
+
+// Pulls every floating-point output towards zero: what the loss is does not matter for time and memory.
+Result<Value> stand_in_loss(Builder& b, const NamedValues& outputs, const NamedValues&) {
+  Value total;
+  for (const auto& [name, v] : outputs.items()) {
+    if (!is_float(v.dtype())) continue;
+    const Value term = ops::mean(ops::square(v), {.keepdims = false});
+    total = total.valid() ? total + term : term;
+  }
+  if (!total.valid()) return invalid("the model has no floating-point output to train on");
+  if (!b.status().ok()) return b.status();
+  return total;
+}
+
+void report(const Args& a, const Timing& t, const PlanInfo& plan, const SessionOptions& options) {
+  const int64_t peak = platform::peak_resident_bytes();
+  if (a.json) {
+    std::printf("{\"model\": %s, \"mode\": \"%s\", \"batch\": %lld, \"threads\": %d, \"median_ms\": %s, \"p10_ms\": %s, \"p90_ms\": %s, "
+                "\"first_ms\": %s, \"runs\": %zu, \"plan_peak_bytes\": %lld, \"arena_bytes\": %lld, \"lower_bound_bytes\": %lld, "
+                "\"packed_bytes\": %lld, \"state_bytes\": %lld, \"peak_resident_bytes\": %lld, \"flops\": %s, \"gflop_per_s\": %s}\n",
+                json_text(a.model).c_str(), a.train ? "train" : "infer", static_cast<long long>(a.dims.batch), options.threads,
+                json_number(t.at(0.5) * 1e3).c_str(), json_number(t.at(0.1) * 1e3).c_str(), json_number(t.at(0.9) * 1e3).c_str(),
+                json_number(t.first_s * 1e3).c_str(), t.runs_s.size(), static_cast<long long>(plan.arena_bytes + plan.packed_bytes + plan.state_bytes),
+                static_cast<long long>(plan.arena_bytes), static_cast<long long>(plan.lower_bound_bytes),
+                static_cast<long long>(plan.packed_bytes), static_cast<long long>(plan.state_bytes), static_cast<long long>(peak),
+                json_number(plan.flops).c_str(), json_number(plan.flops / t.at(0.5) * 1e-9).c_str());
+    return;
+  }
+  Table table({"", ""});
+  table.add({"median", duration_text(t.at(0.5)) + format(" over {} runs", t.runs_s.size())});
+  table.add({"10 % to 90 %", duration_text(t.at(0.1)) + " to " + duration_text(t.at(0.9))});
+  table.add({"first run, with planning", duration_text(t.first_s)});
+  table.add({"rate", number_text(static_cast<double>(a.dims.batch) / t.at(0.5), 3) + " samples/s, " + number_text(plan.flops / t.at(0.5) * 1e-9, 3) + " Gflop/s"});
+  table.add({"plan: activations", bytes_text(plan.arena_bytes) + " (lower bound " + bytes_text(plan.lower_bound_bytes) + ")"});
+  table.add({"plan: weights", bytes_text(plan.state_bytes) + (a.train ? " with optimizer state" : "")});
+  table.add({"plan: packed copies", bytes_text(plan.packed_bytes)});
+  table.add({"peak of the process", bytes_text(peak)});
+  std::printf("%s: %s, batch %lld, %d threads\n%s", a.model.c_str(), a.train ? "training step (AdamW)" : "inference",
+              static_cast<long long>(a.dims.batch), options.threads, table.text().c_str());
+}
+
+Status bench(const Args& a) {
+  HONE_ASSIGN(const Model m, open_model(a.model));
+  HONE_ASSIGN(const SessionOptions options, a.device.session());
+  HONE_ASSIGN(const std::vector<Shape> shapes, a.dims.shapes(m.graph));
+  std::vector<NamedTensor> inputs;
+  std::vector<TensorData> ordered;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const ValueInfo& v = m.graph.value(m.graph.inputs[i]);
+    HONE_ASSIGN(TensorData t, made_up({v.type.dtype, shapes[i]}, i + 1));
+    ordered.push_back(t);
+    inputs.push_back({v.name, std::move(t)});
+  }
+  if (a.train) {
+    TrainerOptions train;
+    train.loss = stand_in_loss;
+    train.optimizer.lr = 1e-5;
+    train.session = options;
+    HONE_ASSIGN(Trainer trainer, Trainer::create(m, train));
+    HONE_ASSIGN(const Timing t, measure(a.seconds, [&] { return trainer.step(inputs).status(); }));
+    HONE_ASSIGN(const PlanInfo plan, trainer.plan(inputs));
+    report(a, t, plan, options);
+    return {};
+  }
+  HONE_ASSIGN(Session session, Session::create(m, options));
+  HONE_ASSIGN(std::vector<TensorType> types, session.output_types(shapes));
+  std::vector<TensorData> outputs;
+  for (const TensorType& type : types) {
+    HONE_ASSIGN(TensorData t, TensorData::allocate(type));
+    outputs.push_back(std::move(t));
+  }
+  HONE_ASSIGN(const Timing t, measure(a.seconds, [&] { return session.run(ordered, outputs); }));
+  HONE_ASSIGN(const PlanInfo plan, session.plan(shapes));
+  report(a, t, plan, options);
+  return {};
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Action& action) {
+  auto args = std::make_shared<Args>();
+  CLI::App* c = app.add_subcommand("bench", "Measure time and memory of a model on made-up data");
+  c->add_option("model", args->model, "The model: .hone or .onnx")->required()->type_name("MODEL");
+  c->add_flag("--train", args->train, "Measure training steps (AdamW) rather than inference");
+  c->add_flag("--json", args->json, "Print one JSON object");
+  c->add_option("--seconds", args->seconds, "How long to measure")->capture_default_str()->check(CLI::PositiveNumber);
+  args->dims.add_to(*c);
+  args->device.add_to(*c);
+  c->callback([args, &action] { action = [args] { return bench(*args); }; });
+}
+
+}  // namespace hone::cli
