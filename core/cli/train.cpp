@@ -126,7 +126,7 @@ class Run {
       return invalid("{}: belongs to a training of another model (weights {}, this one's are {})", a_.resume, c.base_hash, base_hash_);
     Trainer::State state;
     state.step = c.step;
-    for (const auto& t : c.tensors) state.entries.push_back({t.name, t.role, t.data});
+    state.entries = c.tensors;
     HONE_TRY(trainer_->restore(state).with_context(a_.resume));
     HONE_TRY(loader_->seek(c.loader.epoch, c.loader.index).with_context(a_.resume));
     std::printf("Resumed from %s at step %lld\n", a_.resume.c_str(), static_cast<long long>(c.step));
@@ -139,7 +139,7 @@ class Run {
     c.step = state.step;
     c.loader = {loader_->epoch(), loader_->position(), a_.seed};
     c.base_hash = base_hash_;
-    for (auto& e : state.entries) c.tensors.push_back({e.name, e.role, std::move(e.data)});
+    c.tensors = std::move(state.entries);
     return save_checkpoint(c, a_.run_dir + "/last.ckpt");
   }
 

@@ -37,8 +37,8 @@ Result<Checkpoint> read_checkpoint(FileReader& r) {
 }
 
 Status check(const Checkpoint& c) {
-  std::unordered_map<std::string_view, const NamedTensor*> seen;
-  for (const NamedTensor& t : c.tensors) {
+  std::unordered_map<std::string_view, const StateTensor*> seen;
+  for (const StateTensor& t : c.tensors) {
     if (t.name.empty()) return invalid("a tensor of the checkpoint has no name");
     if (!t.data.defined()) return invalid("tensor '{}' of the checkpoint has no data", t.name);
     if (!seen.try_emplace(t.name, &t).second)
@@ -49,8 +49,8 @@ Status check(const Checkpoint& c) {
 
 }  // namespace
 
-const NamedTensor* Checkpoint::find(std::string_view name) const {
-  for (const NamedTensor& t : tensors)
+const StateTensor* Checkpoint::find(std::string_view name) const {
+  for (const StateTensor& t : tensors)
     if (t.name == name) return &t;
   return nullptr;
 }
@@ -59,7 +59,7 @@ Status save_checkpoint(const Checkpoint& checkpoint, const std::string& path) {
   HONE_TRY(check(checkpoint));
   FileWriter w;
   std::vector<Offset<schema::NamedTensor>> tensors;
-  for (const NamedTensor& t : checkpoint.tensors) tensors.push_back(write_named(w, t));
+  for (const StateTensor& t : checkpoint.tensors) tensors.push_back(write_named(w, t));
   const auto table = w.tables(tensors);
   const Text base_hash = w.text(checkpoint.base_hash);
   FileBody body;
@@ -81,11 +81,11 @@ Result<Checkpoint> load_checkpoint(const std::string& path) {
 }
 
 Status apply_checkpoint(Model& model, const Checkpoint& checkpoint) {
-  std::unordered_map<std::string_view, const NamedTensor*> unused;
-  for (const NamedTensor& t : checkpoint.tensors)
+  std::unordered_map<std::string_view, const StateTensor*> unused;
+  for (const StateTensor& t : checkpoint.tensors)
     if (t.role == StateRole::parameter || t.role == StateRole::buffer) unused[t.name] = &t;
   Complaints complaints;
-  std::vector<std::pair<ValueInfo*, const NamedTensor*>> matches;
+  std::vector<std::pair<ValueInfo*, const StateTensor*>> matches;
   for (ValueInfo& v : model.graph.values) {
     if (!is_weight(v)) continue;
     const auto at = unused.find(v.name);
@@ -97,7 +97,7 @@ Status apply_checkpoint(Model& model, const Checkpoint& checkpoint) {
     matches.emplace_back(&v, at->second);
     unused.erase(at);
   }
-  for (const NamedTensor& t : checkpoint.tensors)
+  for (const StateTensor& t : checkpoint.tensors)
     if (unused.count(t.name) > 0) complaints.add(format("'{}' is not in the model", t.name));
   if (!complaints.empty())
     return invalid("the checkpoint is not of this model: {}", complaints.text());

@@ -46,8 +46,8 @@ Status apply(Model& base, FileReader& r) {
   for (ValueInfo& v : base.graph.values)
     if (is_weight(v)) states[v.name] = &v;
   Complaints complaints;
-  std::vector<std::pair<ValueInfo*, const NamedTensor*>> matches;
-  for (const NamedTensor& t : tensors) {
+  std::vector<std::pair<ValueInfo*, const StateTensor*>> matches;
+  for (const StateTensor& t : tensors) {
     const auto at = states.find(t.name);
     if (at == states.end()) {
       complaints.add(format("the model has no '{}'", t.name));
@@ -71,7 +71,7 @@ Status save_delta(const Model& base, const Model& tuned, const std::string& path
   std::vector<Offset<schema::NamedTensor>> tensors;
   for (const ValueInfo& v : tuned.graph.values) {
     if (!is_weight(v)) continue;
-    const NamedTensor t{v.name, v.role, v.data};
+    const StateTensor t{v.name, v.role, v.data};
     const auto at = old_weights.find(v.name);
     if (at == old_weights.end()) {
       tensors.push_back(write_named(w, t, Novelty::added));

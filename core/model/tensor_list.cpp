@@ -22,19 +22,19 @@ std::string_view to_string(StateRole role) {
 }
 }  // namespace
 
-Offset<schema::NamedTensor> write_named(FileWriter& w, const NamedTensor& t, Novelty novelty) {
+Offset<schema::NamedTensor> write_named(FileWriter& w, const StateTensor& t, Novelty novelty) {
   const Text name = w.text(t.name);
   return schema::CreateNamedTensor(w.header(), name, to_schema(t.role), w.tensor(t.data),
                                    novelty == Novelty::added);
 }
 
-Result<std::vector<NamedTensor>> read_named(FileReader& r, const TensorTable* table) {
-  std::vector<NamedTensor> out;
+Result<std::vector<StateTensor>> read_named(FileReader& r, const TensorTable* table) {
+  std::vector<StateTensor> out;
   if (!table) return out;
   out.reserve(table->size());
   std::unordered_set<std::string> names;
   for (const schema::NamedTensor* from : *table) {
-    NamedTensor t;
+    StateTensor t;
     HONE_ASSIGN(t.name, r.text(from->name()));
     if (t.name.empty()) return invalid_model("tensor {} has no name", out.size());
     if (!names.insert(t.name).second)
@@ -59,7 +59,7 @@ std::string Complaints::text() const {
   return count_ > kShown ? format("{}; and {} more", text_, count_ - kShown) : text_;
 }
 
-void compare(const NamedTensor& t, const ValueInfo& state, Complaints& complaints) {
+void compare(const StateTensor& t, const ValueInfo& state, Complaints& complaints) {
   if (t.role != state.role)
     complaints.add(
         format("'{}' is {}, in the model {}", t.name, to_string(t.role), to_string(state.role)));

@@ -12,11 +12,7 @@ namespace hone {
 /// The states of a model, and those that training adds, by name.
 class StateStore {
  public:
-  struct Entry {
-    std::string name;
-    StateRole role = StateRole::parameter;
-    TensorData data;
-  };
+  using Entry = StateTensor;
   /// Adds or replaces.
   void set(std::string_view name, StateRole role, TensorData data);
   const Entry* find(std::string_view name) const;

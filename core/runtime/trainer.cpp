@@ -272,18 +272,18 @@ Status Trainer::restore(const State& state) {
   StateStore& store = impl_->engine.states();
   std::string problems;
   const auto complain = [&](std::string text) { problems += (problems.empty() ? "" : "; ") + text; };
-  for (const State::Entry& e : state.entries) {
+  for (const StateTensor& e : state.entries) {
     const StateStore::Entry* own = store.find(e.name);
     if (!own && (e.role == StateRole::parameter || e.role == StateRole::buffer)) complain(format("'{}' is not in the model", e.name));
     if (own && own->data.type() != e.data.type()) complain(format("'{}' is {}, the model has {}", e.name, e.data.type(), own->data.type()));
   }
   for (const StateStore::Entry& own : store.entries()) {
-    const bool there = std::any_of(state.entries.begin(), state.entries.end(), [&](const State::Entry& e) { return e.name == own.name; });
+    const bool there = std::any_of(state.entries.begin(), state.entries.end(), [&](const StateTensor& e) { return e.name == own.name; });
     if (!there) complain(format("'{}' is missing", own.name));
   }
   if (!problems.empty()) return invalid("the saved state does not fit this trainer: {}", problems);
   std::vector<TensorData> copies;
-  for (const State::Entry& e : state.entries) {
+  for (const StateTensor& e : state.entries) {
     HONE_ASSIGN(TensorData copy, e.data.clone());
     copies.push_back(std::move(copy));
   }

@@ -7,12 +7,6 @@
 
 namespace hone {
 
-struct NamedTensor {
-  std::string name;
-  StateRole role = StateRole::parameter;
-  TensorData data;
-};
-
 /// Where a data loader stands.
 struct LoaderPosition {
   int64_t epoch = 0;
@@ -22,14 +16,14 @@ struct LoaderPosition {
 
 /// All that a training run needs to go on. Names are unique.
 struct Checkpoint {
-  std::vector<NamedTensor> tensors;  ///< Parameters, buffers, optimizer state, random counters.
+  std::vector<StateTensor> tensors;  ///< Parameters, buffers, optimizer state, random counters.
   int64_t step = 0;
   LoaderPosition loader;
   double loss_scale = 1;
   std::string base_hash;  ///< content_hash of the model before training; may be empty.
   std::map<std::string, std::string> metadata;
 
-  const NamedTensor* find(std::string_view name) const;
+  const StateTensor* find(std::string_view name) const;
 };
 
 /// Writes a checkpoint with checksums: to a temporary beside it, flushed, then renamed. After a

@@ -32,6 +32,13 @@ enum class StateRole : uint8_t {
   rng,        ///< Seed and counter of the random operators: i64[2].
 };
 
+/// The content of a state by name: what trainers save and checkpoints hold.
+struct StateTensor {
+  std::string name;
+  StateRole role = StateRole::parameter;
+  TensorData data;
+};
+
 struct ValueInfo {
   TensorType type;          ///< Meaningful when `typed`.
   bool typed = false;       ///< False in a model graph for values whose shape depends on free dimensions.

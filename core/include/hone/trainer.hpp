@@ -83,12 +83,7 @@ class Trainer {
   /// All that a later `restore` needs to go on bit for bit: parameters, buffers, optimizer state, random state; copied. Roles tell
   /// which is which.
   struct State {
-    struct Entry {
-      std::string name;
-      StateRole role;
-      TensorData data;
-    };
-    std::vector<Entry> entries;
+    std::vector<StateTensor> entries;
     int64_t step = 0;
   };
   Result<State> save() const;
