@@ -1,16 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU backend.
-#include "hone/backend.hpp"
+// The CPU backend: the list of implementations, best first.
+#include "backends/cpu/implementation.hpp"
+#include "backends/cpu/gemm_ops.hpp"
 
 namespace hone {
 
 namespace {
 
+using cpu::Implementation;
+
+constexpr Implementation kImplementations[] = {
+#if HONE_HAVE_HIGHWAY
+    {"gemm.matmul", &op::matmul, cpu::accepts_matmul, cpu::lower_matmul},
+    {"gemm.conv", &op::conv, cpu::accepts_conv, cpu::lower_conv},
+    {"gemm.conv_input_grad", &op::conv_input_grad, cpu::accepts_conv, cpu::lower_conv_input_grad},
+    {"gemm.conv_weight_grad", &op::conv_weight_grad, cpu::accepts_conv, cpu::lower_conv_weight_grad},
+#endif
+    {"none", nullptr, nullptr, nullptr},  // so that the list is never empty
+};
+
+const Implementation* choose(const Graph& g, NodeId id) {
+  const Node& n = g.node(id);
+  for (const Implementation& i : kImplementations)
+    if (i.op == n.op && i.accepts(g, n)) return &i;
+  return nullptr;
+}
+
 class CpuBackend final : public Backend {
  public:
   std::string_view name() const override { return "cpu"; }
-  bool claims(const Graph&, NodeId) const override { return false; }
-  Status lower(Lowering&, std::span<const NodeId>) const override { return internal("cpu: asked to lower what it did not claim"); }
+  bool claims(const Graph& g, NodeId node) const override { return choose(g, node) != nullptr; }
+  Status lower(Lowering& to, std::span<const NodeId> region) const override {
+    for (NodeId id : region) {
+      const Implementation* i = choose(to.graph(), id);
+      HONE_ENSURE(i != nullptr);
+      HONE_TRY(i->lower(to, id));
+    }
+    return {};
+  }
 };
 
 }  // namespace

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008): B is packed into panels as wide as a few vectors,
+// A into strips of kRows rows, and the innermost loop keeps a kRows x panel tile of C in registers.
+#if HONE_HAVE_HIGHWAY
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/gemm.cpp"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+
+#include "backends/cpu/gemm.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace hone::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// With 32 vector registers a 6 x 4 tile of C, four of B and one of A fit; with 16, a 6 x 2 tile.
+constexpr int64_t kRows = 6;
+#if HWY_TARGET <= HWY_AVX3 || HWY_TARGET_IS_NEON || HWY_TARGET_IS_SVE
+constexpr int64_t kVectors = 4;
+#else
+constexpr int64_t kVectors = 2;
+#endif
+
+int64_t PanelWidth() { return kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())); }
+
+// One tile: C[rows, width] = or += sum over k of a[k][row] * b[k][column]. `a` has kc groups of kRows, `b` kc groups of a panel.
+template <int64_t R>
+HWY_INLINE void Tile(int64_t kc, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HWY_RESTRICT c,
+                     int64_t ldc, int64_t width, bool add) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  using V = hn::Vec<decltype(d)>;
+  V acc[R][kVectors];
+  for (int64_t r = 0; r < R; ++r)
+    for (int64_t v = 0; v < kVectors; ++v) acc[r][v] = hn::Zero(d);
+  for (int64_t k = 0; k < kc; ++k) {
+    V bv[kVectors];
+    for (int64_t v = 0; v < kVectors; ++v) bv[v] = hn::LoadU(d, b + v * lanes);
+    for (int64_t r = 0; r < R; ++r) {
+      const V av = hn::Set(d, a[r]);
+      for (int64_t v = 0; v < kVectors; ++v) acc[r][v] = hn::MulAdd(av, bv[v], acc[r][v]);
+    }
+    a += kRows;
+    b += kVectors * lanes;
+  }
+  for (int64_t r = 0; r < R; ++r) {
+    float* row = c + r * ldc;
+    for (int64_t v = 0; v < kVectors; ++v) {
+      const int64_t at = v * lanes;
+      if (at + lanes <= width) {
+        const V old = add ? hn::LoadU(d, row + at) : hn::Zero(d);
+        hn::StoreU(hn::Add(old, acc[r][v]), d, row + at);
+      } else if (at < width) {
+        const size_t left = static_cast<size_t>(width - at);
+        const V old = add ? hn::LoadN(d, row + at, left) : hn::Zero(d);
+        hn::StoreN(hn::Add(old, acc[r][v]), d, row + at, left);
+      }
+    }
+  }
+}
+
+void Strip(int64_t rows, int64_t kc, const float* a, const float* b, float* c, int64_t ldc, int64_t width, bool add) {
+  switch (rows) {
+    case 1: return Tile<1>(kc, a, b, c, ldc, width, add);
+    case 2: return Tile<2>(kc, a, b, c, ldc, width, add);
+    case 3: return Tile<3>(kc, a, b, c, ldc, width, add);
+    case 4: return Tile<4>(kc, a, b, c, ldc, width, add);
+    case 5: return Tile<5>(kc, a, b, c, ldc, width, add);
+    default: return Tile<6>(kc, a, b, c, ldc, width, add);
+  }
+}
+
+}  // namespace hone::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <algorithm>
+
+namespace hone::cpu {
+
+HWY_EXPORT(PanelWidth);
+HWY_EXPORT(Strip);
+
+namespace {
+
+constexpr int64_t kRows = 6;         // as in the kernel
+constexpr int64_t kDepth = 256;      // rows of B in one packed block: a strip of A and a panel of B stay in the first-level cache
+constexpr int64_t kColumns = 2048;   // columns of B in one packed block: it stays in the second-level cache
+constexpr int64_t kStrips = 16;      // strips of A packed at a time
+constexpr int64_t kMaxPanel = 4 * 64;  // widest panel of any processor, for sizing scratch
+
+int64_t up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
+
+void pack_strip(const Matrix& a, int64_t row, int64_t rows, int64_t k0, int64_t kc, float* out) {
+  for (int64_t r = 0; r < kRows; ++r) {
+    if (r >= rows) {
+      for (int64_t k = 0; k < kc; ++k) out[k * kRows + r] = 0;
+    } else if (a.transposed) {
+      const float* from = a.data + k0 * a.stride + row + r;
+      for (int64_t k = 0; k < kc; ++k) out[k * kRows + r] = from[k * a.stride];
+    } else {
+      const float* from = a.data + (row + r) * a.stride + k0;
+      for (int64_t k = 0; k < kc; ++k) out[k * kRows + r] = from[k];
+    }
+  }
+}
+
+}  // namespace
+
+int64_t gemm_scratch_bytes(int64_t m, int64_t n, int64_t k, int threads) {
+  const int64_t depth = std::min(k, kDepth);
+  const int64_t strips = std::min(kStrips, (m + kRows - 1) / kRows);
+  const int64_t b = depth * up(std::min(n, kColumns), kMaxPanel);
+  const int64_t a = depth * strips * kRows * threads;
+  return (a + b) * static_cast<int64_t>(sizeof(float));
+}
+
+void gemm(int64_t m, int64_t n, int64_t k, const Matrix& a, PackPanel pack_b, float* c, int64_t ldc, Into into,
+          std::byte* scratch, ThreadPool& pool) {
+  if (m == 0 || n == 0) return;
+  if (k == 0) {
+    if (into == Into::assign)
+      for (int64_t r = 0; r < m; ++r) std::fill_n(c + r * ldc, n, 0.0f);
+    return;
+  }
+  const int64_t panel = HWY_DYNAMIC_DISPATCH(PanelWidth)();
+  const int64_t strips = (m + kRows - 1) / kRows;
+  const int64_t strips_at_once = std::min(kStrips, strips);
+  float* const b_packed = reinterpret_cast<float*>(scratch);
+  float* const a_packed = b_packed + std::min(k, kDepth) * up(std::min(n, kColumns), kMaxPanel);
+  const int64_t a_floats = std::min(k, kDepth) * strips_at_once * kRows;
+  for (int64_t n0 = 0; n0 < n; n0 += kColumns) {
+    const int64_t nc = std::min(kColumns, n - n0);
+    const int64_t panels = (nc + panel - 1) / panel;
+    for (int64_t k0 = 0; k0 < k; k0 += kDepth) {
+      const int64_t kc = std::min(kDepth, k - k0);
+      const bool add = into == Into::add || k0 > 0;
+      pool.parallel_for(panels, std::max<int64_t>(1, 8192 / (kc * panel)), [&](int64_t begin, int64_t end, int) {
+        for (int64_t p = begin; p < end; ++p)
+          pack_b(k0, kc, n0 + p * panel, std::min(panel, nc - p * panel), panel, b_packed + p * panel * kc);
+      });
+      // Work is split by blocks of strips when there are enough of them, by panels otherwise.
+      const int64_t blocks = (strips + strips_at_once - 1) / strips_at_once;
+      const int64_t parts = blocks >= 2 * pool.size() ? 1 : std::min<int64_t>(panels, 2 * pool.size());
+      const int64_t tasks = blocks * parts;
+      const double work = 2.0 * static_cast<double>(m) * static_cast<double>(nc) * static_cast<double>(kc);
+      const int64_t grain = work < 1e5 ? tasks : 1;
+      pool.parallel_for(tasks, grain, [&](int64_t begin, int64_t end, int worker) {
+        float* const mine = a_packed + worker * a_floats;
+        int64_t packed_block = -1;
+        for (int64_t t = begin; t < end; ++t) {
+          const int64_t block = t / parts, part = t % parts;
+          const int64_t first = block * strips_at_once, last = std::min(strips, first + strips_at_once);
+          if (block != packed_block)
+            for (int64_t s = first; s < last; ++s)
+              pack_strip(a, s * kRows, std::min(kRows, m - s * kRows), k0, kc, mine + (s - first) * kc * kRows);
+          packed_block = block;
+          for (int64_t p = panels * part / parts; p < panels * (part + 1) / parts; ++p)
+            for (int64_t s = first; s < last; ++s)
+              HWY_DYNAMIC_DISPATCH(Strip)(std::min(kRows, m - s * kRows), kc, mine + (s - first) * kc * kRows,
+                                          b_packed + p * panel * kc, c + s * kRows * ldc + n0 + p * panel, ldc,
+                                          std::min(panel, nc - p * panel), add);
+        }
+      });
+    }
+  }
+}
+
+void gemm(int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t ldc, Into into,
+          std::byte* scratch, ThreadPool& pool) {
+  const auto pack = [&b](int64_t k0, int64_t kc, int64_t n0, int64_t width, int64_t panel, float* out) {
+    if (!b.transposed) {
+      for (int64_t r = 0; r < kc; ++r, out += panel) {
+        std::copy_n(b.data + (k0 + r) * b.stride + n0, width, out);
+        std::fill(out + width, out + panel, 0.0f);
+      }
+      return;
+    }
+    for (int64_t j = 0; j < panel; ++j) {
+      const float* from = b.data + (n0 + j) * b.stride + k0;
+      for (int64_t r = 0; r < kc; ++r) out[r * panel + j] = j < width ? from[r] : 0.0f;
+    }
+  };
+  gemm(m, n, k, a, pack, c, ldc, into, scratch, pool);
+}
+
+}  // namespace hone::cpu
+#endif  // HWY_ONCE
+
+#endif  // HONE_HAVE_HIGHWAY
