@@ -2,6 +2,8 @@
 // The CPU backend: the list of implementations, best first.
 #include "backends/cpu/implementation.hpp"
 #include "backends/cpu/gemm_ops.hpp"
+#include "backends/cpu/onednn.hpp"
+#include "backends/cpu/onednn_threadpool.hpp"
 
 namespace hone {
 
@@ -10,6 +12,12 @@ namespace {
 using cpu::Implementation;
 
 constexpr Implementation kImplementations[] = {
+#if HONE_HAVE_ONEDNN
+    {"onednn.matmul", &op::matmul, cpu::onednn_accepts_matmul, cpu::onednn_lower_matmul},
+    {"onednn.conv", &op::conv, cpu::onednn_accepts_conv, cpu::onednn_lower_conv},
+    {"onednn.conv_input_grad", &op::conv_input_grad, cpu::onednn_accepts_conv, cpu::onednn_lower_conv_input_grad},
+    {"onednn.conv_weight_grad", &op::conv_weight_grad, cpu::onednn_accepts_conv, cpu::onednn_lower_conv_weight_grad},
+#endif
 #if HONE_HAVE_HIGHWAY
     {"gemm.matmul", &op::matmul, cpu::accepts_matmul, cpu::lower_matmul},
     {"gemm.conv", &op::conv, cpu::accepts_conv, cpu::lower_conv},
@@ -31,6 +39,9 @@ class CpuBackend final : public Backend {
   std::string_view name() const override { return "cpu"; }
   bool claims(const Graph& g, NodeId node) const override { return choose(g, node) != nullptr; }
   Status lower(Lowering& to, std::span<const NodeId> region) const override {
+#if HONE_HAVE_ONEDNN
+    const cpu::OnednnConcurrency concurrency(to.threads());
+#endif
     for (NodeId id : region) {
       const Implementation* i = choose(to.graph(), id);
       HONE_ENSURE(i != nullptr);

@@ -36,9 +36,9 @@ void OnednnThreadPool::parallel_for(int n, const std::function<void(int, int)>& 
   });
 }
 
-OnednnConcurrency::OnednnConcurrency(const ThreadPool& pool) : before_(0) {
+OnednnConcurrency::OnednnConcurrency(int threads) : before_(0) {
   (void)dnnl_threadpool_interop_get_max_concurrency(&before_);  // fails only for a null pointer
-  (void)dnnl_threadpool_interop_set_max_concurrency(pool.size());
+  (void)dnnl_threadpool_interop_set_max_concurrency(threads);
 }
 
 OnednnConcurrency::~OnednnConcurrency() {

@@ -27,11 +27,11 @@ class OnednnThreadPool final : public dnnl::threadpool_interop::threadpool_iface
 };
 
 /// Tells oneDNN how many threads primitives made from here on by this thread are for. While the
-/// scope lasts it is the pool's size; afterwards what it was. Without this oneDNN plans primitives
-/// for one thread per processor, whatever the pool.
+/// scope lasts it is this number; afterwards what it was. Without this oneDNN plans primitives for one
+/// thread per processor, whatever the pool.
 class OnednnConcurrency {
  public:
-  explicit OnednnConcurrency(const ThreadPool& pool);
+  explicit OnednnConcurrency(int threads);
   ~OnednnConcurrency();
   OnednnConcurrency(const OnednnConcurrency&) = delete;
   OnednnConcurrency& operator=(const OnednnConcurrency&) = delete;
