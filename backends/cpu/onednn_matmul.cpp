@@ -49,19 +49,14 @@ Status onednn_lower_matmul(Lowering& to, NodeId id) {
   HONE_ASSIGN(const PrimitiveAttr attr, onednn_attributes());
   const Strided sa(a, c.rank(), attrs.trans_a), sb(b, c.rank(), attrs.trans_b);
   HONE_ASSIGN(Layout la, sa.layout());
-  HONE_ASSIGN(const Layout stored_b, sb.layout());
+  HONE_ASSIGN(Layout lb, sb.layout());  // as stored: packing would need the reorder that conv avoids
   HONE_ASSIGN(Layout lc, Layout::plain(c.dims()));
-  // Weights that stay are packed as the primitive likes them.
-  const bool fixed = to.is_fixed(n.inputs[1]);
-  HONE_ASSIGN(const Layout asked_b, fixed ? Layout::any(sb.dims) : stored_b.clone());
   dnnl_primitive_desc_t raw = nullptr;
-  HONE_TRY(onednn_status(dnnl_matmul_primitive_desc_create(&raw, engine, la.get(), asked_b.get(), nullptr, lc.get(), attr.get()), "matmul"));
+  HONE_TRY(onednn_status(dnnl_matmul_primitive_desc_create(&raw, engine, la.get(), lb.get(), nullptr, lc.get(), attr.get()), "matmul"));
   const PrimitiveDesc pd(raw);
-  HONE_ASSIGN(Layout lb, Layout::of(pd.get(), dnnl_query_weights_md));
-  HONE_ASSIGN(const BufferId buffer_b, in_layout(to, n.inputs[1], stored_b, lb, id));
   std::vector<Operand> reads, writes;
   reads.push_back({DNNL_ARG_SRC, to.of(n.inputs[0]), std::move(la)});
-  reads.push_back({DNNL_ARG_WEIGHTS, buffer_b, std::move(lb)});
+  reads.push_back({DNNL_ARG_WEIGHTS, to.of(n.inputs[1]), std::move(lb)});
   writes.push_back({DNNL_ARG_DST, to.of(n.outputs[0]), std::move(lc)});
   return add_primitive(to, pd.get(), std::move(reads), std::move(writes), id, "onednn.matmul");
 }
