@@ -12,14 +12,17 @@ namespace hone {
 
 namespace {
 
-std::vector<bool> reduced_axes(int rank, std::span<const int64_t> axes) {
-  std::vector<bool> reduced(static_cast<size_t>(rank), axes.empty());
+using AxisSet = std::array<bool, kMaxRank>;  // no allocation: kernels ask too
+
+AxisSet reduced_axes(int rank, std::span<const int64_t> axes) {
+  AxisSet reduced{};
+  reduced.fill(axes.empty());
   for (const int64_t a : axes) reduced[static_cast<size_t>(a < 0 ? a + rank : a)] = true;
   return reduced;
 }
 
 Shape reduced_shape(const Shape& in, const ReduceAttrs& attrs) {
-  const std::vector<bool> reduced = reduced_axes(in.rank(), attrs.axes);
+  const AxisSet reduced = reduced_axes(in.rank(), attrs.axes);
   Shape out;
   for (int i = 0; i < in.rank(); ++i) {
     if (!reduced[static_cast<size_t>(i)])
@@ -32,7 +35,7 @@ Shape reduced_shape(const Shape& in, const ReduceAttrs& attrs) {
 
 // Elements behind one output.
 int64_t reduced_count(const Shape& in, std::span<const int64_t> axes) {
-  const std::vector<bool> reduced = reduced_axes(in.rank(), axes);
+  const AxisSet reduced = reduced_axes(in.rank(), axes);
   int64_t n = 1;
   for (int i = 0; i < in.rank(); ++i)
     if (reduced[static_cast<size_t>(i)]) n *= in[i];
@@ -85,7 +88,7 @@ constexpr OpDef reduction(std::string_view name, Status (*kernel)(const KernelAr
 }  // namespace
 
 ReducePlan plan_reduction(const Shape& in, std::span<const int64_t> axes) {
-  const std::vector<bool> reduced = reduced_axes(in.rank(), axes);
+  const AxisSet reduced = reduced_axes(in.rank(), axes);
   const Shape strides = strides_of(in);
   ReducePlan plan;
   for (int i = 0; i < in.rank(); ++i)
@@ -142,7 +145,7 @@ constinit const OpDef op::prod = {
     .decompose =
         [](DecomposeCtx& c) {
           const Shape in = c.shape(0);
-          const std::vector<bool> reduced = reduced_axes(in.rank(), c.attrs<ReduceAttrs>().axes);
+          const AxisSet reduced = reduced_axes(in.rank(), c.attrs<ReduceAttrs>().axes);
           std::vector<int64_t> perm;
           Shape rows;
           for (int i = 0; i < in.rank(); ++i)
