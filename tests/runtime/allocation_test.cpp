@@ -47,8 +47,8 @@ TEST_CASE("inference into given outputs allocates nothing after the first run") 
     const std::atomic<long>& counter = kernels == Kernels::reference ? allocations : large_allocations;
     const long before = counter;
     for (int i = 0; i < 10; ++i) REQUIRE(s.run(in, out).ok());
-    CAPTURE(static_cast<int>(kernels));
     const long made = counter - before;
+    CAPTURE(static_cast<int>(kernels));
     CHECK_EQ(made, 0);
   }
 }
@@ -66,8 +66,8 @@ TEST_CASE("a training step allocates nothing after the first") {
     const std::atomic<long>& counter = kernels == Kernels::reference ? allocations : large_allocations;
     const long before = counter;
     for (int i = 0; i < 10; ++i) REQUIRE(t.step(batch).ok());
-    CAPTURE(static_cast<int>(kernels));
     const long made = counter - before;
+    CAPTURE(static_cast<int>(kernels));
     CHECK_EQ(made, 0);
   }
 }
