@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "hone/session.hpp"
+#include "hone/named_tensor.hpp"
 
 namespace hone {
 

@@ -7,18 +7,13 @@
 #include <vector>
 
 #include "hone/model.hpp"
+#include "hone/named_tensor.hpp"
 
 namespace hone {
 
 class Backend;
 class ThreadPool;
 class Engine;
-
-/// A tensor and what it is called.
-struct NamedTensor {
-  std::string name;
-  TensorData data;
-};
 
 enum class Kernels : uint8_t {
   best,       ///< The CPU backend's fastest implementations.
