@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products: matmul (batched, broadcasting) and gemm.
 #include <algorithm>
+#include <cmath>
 
 #include "hone/ops.hpp"
 #include "hone/thread_pool.hpp"
@@ -202,6 +203,9 @@ const OpDef op::gemm = {
       HONE_TRY(check_operands(c));
       for (int i = 0; i < 2; ++i)
         if (c.shape(i).rank() != 2) return c.error("operand {} is {}, not a matrix", i, c.in(i));
+      for (double factor : {attrs.alpha, attrs.beta})
+        if (!is_float(c.dtype(0)) && factor != std::trunc(factor))
+          return c.error("{} matrices cannot be scaled by {}", c.dtype(0), factor);
       HONE_TRY(check_inner(c, attrs.trans_a, attrs.trans_b));
       const Product p = product_of(c.shape(0), c.shape(1), attrs.trans_a, attrs.trans_b, {});
       const Shape y = {p.rows, p.cols};

@@ -80,8 +80,7 @@ Shifted shifted(DecomposeCtx& c) {
   const ReduceAttrs along{{c.attrs<AxisAttrs>().axis}, true};
   const double lowest =
       wide ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest();
-  const Value largest =
-      ops::clip(ops::max(x, along), lowest, std::numeric_limits<double>::infinity());
+  const Value largest = ops::maximum(ops::max(x, along), c.b.scalar(lowest, x.dtype()));
   const Value shift = x - ops::stop_gradient(largest);
   const Value e = ops::exp(shift);
   const Value sum = ops::sum(e, along);

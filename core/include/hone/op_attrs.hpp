@@ -381,7 +381,8 @@ struct RandomAttrs {
   }
 };
 
-/// sgd_update(param, velocity?, grad, lr) -> (param, velocity?). torch.optim.SGD's rule.
+/// sgd_update(param, velocity?, grad, lr, step?) -> (param, velocity?). torch.optim.SGD's rule; `step` counts from 1 and is needed
+/// for dampening only, which leaves the first step out.
 struct SgdAttrs {
   double momentum = 0, dampening = 0, weight_decay = 0;
   bool nesterov = false;
