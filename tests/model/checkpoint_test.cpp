@@ -2,9 +2,12 @@
 // Checkpoints: what they keep, whom they fit, and that nothing leaves half of one.
 #include "hone/checkpoint.hpp"
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
 #include <csignal>
+#include <filesystem>
 #include <limits>
 
 #include "core/base/platform.hpp"
@@ -178,4 +181,28 @@ TEST_CASE("a kill at any moment leaves a checkpoint that loads") {
     last_step = c.step;
   }
   CHECK_GT(last_step, 2);
+}
+
+// A limit on file sizes fails as a full disk does: the write that crosses it is cut short, the next
+// one refused.
+TEST_CASE("a disk that fills up at any byte leaves the old checkpoint and no litter") {
+  const TempDir dir;
+  REQUIRE_OK(save_checkpoint(sample_checkpoint(1), dir.file("c")));
+  const size_t size = read_text(dir.file("c")).size();
+  rlimit whole{};
+  REQUIRE_EQ(getrlimit(RLIMIT_FSIZE, &whole), 0);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  for (size_t room = 0; room < size; room += 61) {
+    const rlimit small{room, whole.rlim_max};
+    REQUIRE_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const Status s = save_checkpoint(sample_checkpoint(2), dir.file("c"));
+    REQUIRE_EQ(setrlimit(RLIMIT_FSIZE, &whole), 0);
+    CAPTURE(room);
+    CHECK_ERROR(s, Code::io_error, "");
+    CHECK_EQ(must(load_checkpoint(dir.file("c"))).step, 1);
+    std::filesystem::directory_iterator entries(dir.path());
+    CHECK_EQ(std::distance(begin(entries), end(entries)), 1);
+  }
+  std::signal(SIGXFSZ, old_handler);
+  CHECK_OK(save_checkpoint(sample_checkpoint(2), dir.file("c")));
 }
