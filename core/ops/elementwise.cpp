@@ -89,7 +89,7 @@ constexpr OpDef float_op(std::string_view name, Status (*kernel)(const KernelArg
                          void (*grad)(GradCtx&)) {
   return {.name = name,
           .infer = same_as_first<Accepts::floats>,
-          .diff = grad ? Diff::rule : Diff::zero,
+          .diff = Diff::rule,
           .grad = grad,
           .kernel = kernel,
           .inplace = Inplace::any_input};
@@ -99,6 +99,12 @@ constexpr OpDef number_op(std::string_view name, Status (*kernel)(const KernelAr
                           void (*grad)(GradCtx&)) {
   OpDef def = float_op(name, kernel, grad);
   def.infer = same_as_first<Accepts::numbers>;
+  return def;
+}
+
+// A step function: its gradient is zero.
+constexpr OpDef flat(OpDef def) {
+  def.diff = Diff::zero;
   return def;
 }
 
@@ -146,11 +152,11 @@ constinit const OpDef op::erf = float_op("erf", map_floats<Erf>, [](GradCtx& c) 
 });
 
 // Steps: flat wherever they have a derivative at all.
-constinit const OpDef op::sign = number_op("sign", map_numbers<Sign>, nullptr);
-constinit const OpDef op::floor = float_op("floor", map_floats<Floor>, nullptr);
-constinit const OpDef op::ceil = float_op("ceil", map_floats<Ceil>, nullptr);
+constinit const OpDef op::sign = flat(number_op("sign", map_numbers<Sign>, nullptr));
+constinit const OpDef op::floor = flat(float_op("floor", map_floats<Floor>, nullptr));
+constinit const OpDef op::ceil = flat(float_op("ceil", map_floats<Ceil>, nullptr));
 // To the nearest integer, ties to even.
-constinit const OpDef op::round = float_op("round", map_floats<Round>, nullptr);
+constinit const OpDef op::round = flat(float_op("round", map_floats<Round>, nullptr));
 
 constinit const OpDef op::logical_not = {.name = "logical_not",
                                          .infer = same_as_first<Accepts::bools>,
