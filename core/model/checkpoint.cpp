@@ -100,7 +100,7 @@ Status apply_checkpoint(Model& model, const Checkpoint& checkpoint) {
   for (const StateTensor& t : checkpoint.tensors)
     if (unused.count(t.name) > 0) complaints.add(format("'{}' is not in the model", t.name));
   if (!complaints.empty())
-    return invalid("the checkpoint is not of this model: {}", complaints.text());
+    return invalid("the tensors are not those of the model: {}", complaints.text());
   for (const auto& [state, tensor] : matches) state->data = tensor->data;
   return {};
 }
