@@ -6,3 +6,4 @@
 #include "hone/nn/init.hpp"
 #include "hone/nn/layers.hpp"
 #include "hone/nn/module.hpp"
+#include "hone/nn/trace.hpp"
