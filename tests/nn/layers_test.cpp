@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "hone/nn/init.hpp"
+#include "hone/nn/trace.hpp"
+#include "hone/specialise.hpp"
 #include "tests/support/check.hpp"
 #include "tests/support/tensors.hpp"
 
@@ -144,6 +146,25 @@ TEST_CASE("dropout drops in training only, another mask each time, the same for 
   CHECK(test::same_bits(x.grad().data(), y.data()));
   drop.eval();
   CHECK(test::same_bits(drop(x).data(), x.data()));
+}
+
+TEST_CASE("a trace records dropout and batch norm once for both modes, whatever the mode is now") {
+  Generator rng(1);
+  nn::Sequential net;
+  net.add<nn::BatchNorm1d>(3);
+  net.add<nn::Dropout>(0.5, rng);
+  for (const bool training : {true, false}) {
+    net.train(training);
+    const Model model = test::must(nn::trace(net, {"x", rand32({4, 3}, 1), {"batch"}}));
+    REQUIRE_EQ(model.graph.nodes.size(), 2u);
+    CHECK_EQ(model.graph.nodes[0].op->name, "batch_norm");
+    CHECK_EQ(model.graph.nodes[1].op->name, "dropout");
+    CHECK_EQ(model.graph.nodes[1].name, "1");
+    const Shape shapes[] = {{8, 3}};
+    const Graph trained = test::must(specialise(model.graph, shapes, {.mode = Mode::train}));
+    CHECK_EQ(trained.states(StateRole::rng).size(), 1u);
+    CHECK_EQ(trained.updates.size(), 3u);  // two running statistics and the random counter
+  }
 }
 
 TEST_CASE("pooling takes strides from the kernel unless told") {

@@ -4,6 +4,7 @@
 
 #include "hone/eager.hpp"
 #include "hone/functional.hpp"
+#include "hone/op.hpp"
 #include "hone/ops.hpp"
 #include "tests/support/check.hpp"
 #include "tests/support/tensors.hpp"
@@ -251,6 +252,34 @@ TEST_CASE("hooks and retained gradients look at intermediates") {
 TEST_CASE("an operator whose gradient is zero passes nothing on") {
   Tensor x = Tensor::of<float>({2.5f}).requires_grad_();
   CHECK_EQ(grad((x.floor() * x).sum(), x).item<float>(), 2);
+}
+
+// Twice its input, by someone who wrote no gradient.
+constexpr OpDef kTwice = {
+    .name = "twice",
+    .infer = [](InferCtx& c) -> Status {
+      c.out(c.in(0));
+      return {};
+    },
+    .kernel = [](const KernelArgs& args) -> Status {
+      for (int64_t i = 0; i < args.in[0].numel(); ++i)
+        args.output<float>(0)[i] = 2 * args.input<float>(0)[i];
+      return {};
+    },
+};
+
+TEST_CASE("an operator without a gradient is named, with the path to it") {
+  Tensor x = Tensor::of<float>({1, 2}).requires_grad_();
+  Tensor y;
+  {
+    NameScope scope("custom");
+    y = apply(kTwice, {x});
+  }
+  CHECK_EQ(y.to_vector<float>(), std::vector<float>{2, 4});
+  const Status s = y.exp().sum().backward();
+  CHECK_ERROR(s, Code::unsupported,
+              "no gradient is known for twice 'custom' (path from the target: sum -> exp -> twice "
+              "'custom')");
 }
 
 TEST_CASE("formulas written for graphs serve tensors") {

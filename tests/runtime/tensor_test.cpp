@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "hone/builder.hpp"
 #include "hone/eager.hpp"
 #include "tests/support/check.hpp"
 #include "tests/support/tensors.hpp"
@@ -152,6 +153,38 @@ TEST_CASE("an observer sees every operation, and what it does itself is not seen
   }
   (void)x.neg();
   CHECK_EQ(seen, std::vector<std::string>{"add 'net.head' f32[2]", "exp 'net.head' f32[2]"});
+}
+
+TEST_CASE("shapes may be computed") {
+  const Tensor x = Tensor::arange(12);
+  const Tensor shape = apply(op::shape_of, {Tensor::zeros({3, 4})});
+  CHECK_EQ(apply(op::reshape_dyn, {x, shape}).shape(), Shape{3, 4});
+}
+
+TEST_CASE("a model graph is run node by node") {
+  Graph g;
+  Builder b(g, Composites::keep);
+  const Value x = b.input({DType::f32, {g.dim("n")}}, "x");
+  const Value w = b.state(StateRole::parameter, test::tensor_of<float>({1}, {3}), "w");
+  b.output(b.emit(op::mul, {x, w}), "y");
+  Tensor weight = Tensor::of<float>({5}).requires_grad_();
+  const Tensor inputs[] = {Tensor::of<float>({1, 2})}, states[] = {weight};
+  const std::vector<Tensor> y = test::must(interpret(g, inputs, states));
+  CHECK_EQ(y[0].to_vector<float>(), std::vector<float>{5, 10});
+  CHECK_OK(y[0].sum().backward());
+  CHECK_EQ(weight.grad().item<float>(), 3);
+  CHECK_ERROR(interpret(g, {}, states), Code::invalid_argument, "has 1 inputs, got 0");
+  CHECK_ERROR(interpret(g, inputs, {}), Code::invalid_argument, "more states");
+}
+
+TEST_CASE("the engine takes threads when told to, and gives the same values") {
+  const Tensor a(test::random_tensor({DType::f32, {64, 64}}, 1)),
+      b(test::random_tensor({DType::f32, {64, 64}}, 2));
+  const Tensor alone = (a * b).exp();
+  set_eager_threads(2);
+  const Tensor together = (a * b).exp();
+  set_eager_threads(1);
+  CHECK(test::same_bits(alone.data(), together.data()));
 }
 
 TEST_CASE("the first NaN is found by its operation") {
