@@ -7,12 +7,9 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 CASES = {}
-SEED = [0]
 
 
-def f(*shape):
-    SEED[0] += 1
-    return torch.from_numpy(np.random.default_rng(SEED[0]).standard_normal(shape).astype(np.float32))
+def f(*shape): return torch.from_numpy(np.random.default_rng(zlib.crc32(repr(shape).encode())).standard_normal(shape).astype(np.float32))
 
 
 class Fn(nn.Module):
@@ -27,12 +24,13 @@ class Fn(nn.Module):
         return self.fn(self, *x)
 
 
-def CASE(name, module, inputs, *opsets, outputs=("y",), dynamic=None, **export):
-    """inputs: name -> tensor; one golden file per opset; dynamic: input -> {axis: name} (default: axis 0 is "N")."""
+def CASE(name, module, inputs, *opsets, outputs=("y",), dynamic=None, fresh=False, **export):
+    """inputs: name -> tensor; one golden file per opset; dynamic: input -> {axis: name} (default: axis 0 is "N");
+    fresh: keep the initial weights."""
     for op in opsets:
         full = f"{name}_op{op}"
         assert full not in CASES, full
-        CASES[full] = dict(module=module, inputs=inputs, opset=op, outputs=outputs, dynamic=dynamic, export=export, seed=zlib.crc32(name.encode()))
+        CASES[full] = dict(module=module, inputs=inputs, opset=op, outputs=outputs, dynamic=dynamic, fresh=fresh, export=export, seed=zlib.crc32(name.encode()))
 
 
 IMG = {0: "N", 2: "H", 3: "W"}
@@ -65,6 +63,9 @@ CASE("torch_arange_positions", Fn(lambda m, i: m.tok(i) + m.pos(torch.arange(i.s
 CASE("torch_where_full", Fn(lambda m, x: torch.where(x > 0, x, torch.full_like(x, -2.0)) + torch.zeros(x.size(0), 1) + torch.ones_like(x).cumsum(1)), {"x": f(2, 4)}, 11, 17)
 CASE("torch_batchnorm", nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU()), {"x": f(2, 3, 6, 5)}, 9, 13, 17, dynamic={"x": IMG})
 CASE("torch_batchnorm_folded", nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)), {"x": f(2, 3, 6, 5)}, 13, training=torch.onnx.TrainingMode.EVAL, do_constant_folding=True)
+torch.manual_seed(0)
+# Fresh weights are equal, so the exporter shares them: running_var is an Identity of a trainable weight.
+CASE("torch_batchnorm_fresh", nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Conv2d(2, 2, 1), nn.BatchNorm2d(2)), {"x": f(2, 1, 4, 4)}, 17, fresh=True)
 CASE("torch_batchnorm_1d", nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4)), {"x": f(3, 5)}, 11, 17)
 CASE("torch_groupnorm", nn.GroupNorm(2, 4), {"x": f(2, 4, 3, 5)}, 9, 13, 17)
 CASE("torch_groupnorm_dynamic", nn.GroupNorm(2, 4), {"x": f(2, 4, 3, 5)}, 17, dynamic={"x": IMG})

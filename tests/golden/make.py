@@ -46,9 +46,9 @@ def stage_torch(out, only):
             m.eval()
         r = np.random.default_rng(c["seed"])
         with torch.no_grad():
-            for k, p in m.named_parameters():
+            for k, p in m.named_parameters() if not c["fresh"] else ():
                 p.copy_(torch.from_numpy((r.standard_normal(p.shape) * (0.3 if p.dim() > 1 else 0.5) + (k.endswith("weight") and p.dim() == 1)).astype(np.float32)))
-            for k, b in m.named_buffers():
+            for k, b in m.named_buffers() if not c["fresh"] else ():
                 if k.endswith("running_mean"):
                     b.copy_(torch.from_numpy(r.standard_normal(b.shape).astype(np.float32)))
                 if k.endswith("running_var"):
