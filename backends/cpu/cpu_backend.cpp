@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU backend: the list of implementations, best first.
-#include "backends/cpu/implementation.hpp"
 #include "backends/cpu/gemm_ops.hpp"
+#include "backends/cpu/implementation.hpp"
 #include "backends/cpu/onednn.hpp"
 #include "backends/cpu/onednn_threadpool.hpp"
 
@@ -20,7 +20,8 @@ constexpr Implementation kImplementations[] = {
     {"gemm.matmul", &op::matmul, cpu::accepts_matmul, cpu::lower_matmul},
     {"gemm.conv", &op::conv, cpu::accepts_conv, cpu::lower_conv},
     {"gemm.conv_input_grad", &op::conv_input_grad, cpu::accepts_conv, cpu::lower_conv_input_grad},
-    {"gemm.conv_weight_grad", &op::conv_weight_grad, cpu::accepts_conv, cpu::lower_conv_weight_grad},
+    {"gemm.conv_weight_grad", &op::conv_weight_grad, cpu::accepts_conv,
+     cpu::lower_conv_weight_grad},
 #endif
     {"none", nullptr, nullptr, nullptr},  // so that the list is never empty
 };

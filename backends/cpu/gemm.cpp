@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008): B is packed into panels as wide as a few vectors,
-// A into strips of kRows rows, and the innermost loop keeps a kRows x panel tile of C in registers.
+// Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008): B is packed
+// into panels as wide as a few vectors, A into strips of kRows rows, and the innermost loop keeps a
+// kRows x panel tile of C in registers.
 #if HONE_HAVE_HIGHWAY
 
 #undef HWY_TARGET_INCLUDE
@@ -22,12 +23,15 @@ constexpr int64_t kVectors = 4;
 constexpr int64_t kVectors = 2;
 #endif
 
-int64_t PanelWidth() { return kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())); }
+int64_t PanelWidth() {
+  return kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
+}
 
-// One tile: C[rows, width] = or += sum over k of a[k][row] * b[k][column]. `a` has kc groups of kRows, `b` kc groups of a panel.
+// One tile: C[rows, width] = or += sum over k of a[k][row] * b[k][column]. `a` has kc groups of
+// kRows, `b` kc groups of a panel.
 template <int64_t R>
-HWY_INLINE void Tile(int64_t kc, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HWY_RESTRICT c,
-                     int64_t ldc, int64_t width, bool add) {
+HWY_INLINE void Tile(int64_t kc, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
+                     float* HWY_RESTRICT c, int64_t ldc, int64_t width, bool add) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   using V = hn::Vec<decltype(d)>;
@@ -60,14 +64,21 @@ HWY_INLINE void Tile(int64_t kc, const float* HWY_RESTRICT a, const float* HWY_R
   }
 }
 
-void Strip(int64_t rows, int64_t kc, const float* a, const float* b, float* c, int64_t ldc, int64_t width, bool add) {
+void Strip(int64_t rows, int64_t kc, const float* a, const float* b, float* c, int64_t ldc,
+           int64_t width, bool add) {
   switch (rows) {
-    case 1: return Tile<1>(kc, a, b, c, ldc, width, add);
-    case 2: return Tile<2>(kc, a, b, c, ldc, width, add);
-    case 3: return Tile<3>(kc, a, b, c, ldc, width, add);
-    case 4: return Tile<4>(kc, a, b, c, ldc, width, add);
-    case 5: return Tile<5>(kc, a, b, c, ldc, width, add);
-    default: return Tile<6>(kc, a, b, c, ldc, width, add);
+    case 1:
+      return Tile<1>(kc, a, b, c, ldc, width, add);
+    case 2:
+      return Tile<2>(kc, a, b, c, ldc, width, add);
+    case 3:
+      return Tile<3>(kc, a, b, c, ldc, width, add);
+    case 4:
+      return Tile<4>(kc, a, b, c, ldc, width, add);
+    case 5:
+      return Tile<5>(kc, a, b, c, ldc, width, add);
+    default:
+      return Tile<6>(kc, a, b, c, ldc, width, add);
   }
 }
 
@@ -84,10 +95,12 @@ HWY_EXPORT(Strip);
 
 namespace {
 
-constexpr int64_t kRows = 6;         // as in the kernel
-constexpr int64_t kDepth = 256;      // rows of B in one packed block: a strip of A and a panel of B stay in the first-level cache
-constexpr int64_t kColumns = 2048;   // columns of B in one packed block: it stays in the second-level cache
-constexpr int64_t kStrips = 16;      // strips of A packed at a time
+constexpr int64_t kRows = 6;     // as in the kernel
+constexpr int64_t kDepth = 256;  // rows of B in one packed block: a strip of A and a panel of B
+                                 // stay in the first-level cache
+constexpr int64_t kColumns =
+    2048;  // columns of B in one packed block: it stays in the second-level cache
+constexpr int64_t kStrips = 16;        // strips of A packed at a time
 constexpr int64_t kMaxPanel = 4 * 64;  // widest panel of any processor, for sizing scratch
 
 int64_t up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
@@ -116,8 +129,8 @@ int64_t gemm_scratch_bytes(int64_t m, int64_t n, int64_t k, int threads) {
   return (a + b) * static_cast<int64_t>(sizeof(float));
 }
 
-void gemm(int64_t m, int64_t n, int64_t k, const Matrix& a, PackPanel pack_b, float* c, int64_t ldc, Into into,
-          std::byte* scratch, ThreadPool& pool) {
+void gemm(int64_t m, int64_t n, int64_t k, const Matrix& a, PackPanel pack_b, float* c, int64_t ldc,
+          Into into, std::byte* scratch, ThreadPool& pool) {
   if (m == 0 || n == 0) return;
   if (k == 0) {
     if (into == Into::assign)
@@ -136,40 +149,48 @@ void gemm(int64_t m, int64_t n, int64_t k, const Matrix& a, PackPanel pack_b, fl
     for (int64_t k0 = 0; k0 < k; k0 += kDepth) {
       const int64_t kc = std::min(kDepth, k - k0);
       const bool add = into == Into::add || k0 > 0;
-      pool.parallel_for(panels, std::max<int64_t>(1, 8192 / (kc * panel)), [&](int64_t begin, int64_t end, int) {
-        for (int64_t p = begin; p < end; ++p)
-          pack_b(k0, kc, n0 + p * panel, std::min(panel, nc - p * panel), panel, b_packed + p * panel * kc);
-      });
+      pool.parallel_for(panels, std::max<int64_t>(1, 8192 / (kc * panel)),
+                        [&](int64_t begin, int64_t end, int) {
+                          for (int64_t p = begin; p < end; ++p)
+                            pack_b(k0, kc, n0 + p * panel, std::min(panel, nc - p * panel), panel,
+                                   b_packed + p * panel * kc);
+                        });
       // Work is split by blocks of strips when there are enough of them, by panels otherwise.
       const int64_t blocks = (strips + strips_at_once - 1) / strips_at_once;
-      const int64_t parts = blocks >= 2 * pool.size() ? 1 : std::min<int64_t>(panels, 2 * pool.size());
+      const int64_t parts =
+          blocks >= 2 * pool.size() ? 1 : std::min<int64_t>(panels, 2 * pool.size());
       const int64_t tasks = blocks * parts;
-      const double work = 2.0 * static_cast<double>(m) * static_cast<double>(nc) * static_cast<double>(kc);
+      const double work =
+          2.0 * static_cast<double>(m) * static_cast<double>(nc) * static_cast<double>(kc);
       const int64_t grain = work < 1e5 ? tasks : 1;
       pool.parallel_for(tasks, grain, [&](int64_t begin, int64_t end, int worker) {
         float* const mine = a_packed + worker * a_floats;
         int64_t packed_block = -1;
         for (int64_t t = begin; t < end; ++t) {
           const int64_t block = t / parts, part = t % parts;
-          const int64_t first = block * strips_at_once, last = std::min(strips, first + strips_at_once);
+          const int64_t first = block * strips_at_once,
+                        last = std::min(strips, first + strips_at_once);
           if (block != packed_block)
             for (int64_t s = first; s < last; ++s)
-              pack_strip(a, s * kRows, std::min(kRows, m - s * kRows), k0, kc, mine + (s - first) * kc * kRows);
+              pack_strip(a, s * kRows, std::min(kRows, m - s * kRows), k0, kc,
+                         mine + (s - first) * kc * kRows);
           packed_block = block;
           for (int64_t p = panels * part / parts; p < panels * (part + 1) / parts; ++p)
             for (int64_t s = first; s < last; ++s)
-              HWY_DYNAMIC_DISPATCH(Strip)(std::min(kRows, m - s * kRows), kc, mine + (s - first) * kc * kRows,
-                                          b_packed + p * panel * kc, c + s * kRows * ldc + n0 + p * panel, ldc,
-                                          std::min(panel, nc - p * panel), add);
+              HWY_DYNAMIC_DISPATCH(Strip)
+              (std::min(kRows, m - s * kRows), kc, mine + (s - first) * kc * kRows,
+               b_packed + p * panel * kc, c + s * kRows * ldc + n0 + p * panel, ldc,
+               std::min(panel, nc - p * panel), add);
         }
       });
     }
   }
 }
 
-void gemm(int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t ldc, Into into,
-          std::byte* scratch, ThreadPool& pool) {
-  const auto pack = [&b](int64_t k0, int64_t kc, int64_t n0, int64_t width, int64_t panel, float* out) {
+void gemm(int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t ldc,
+          Into into, std::byte* scratch, ThreadPool& pool) {
+  const auto pack = [&b](int64_t k0, int64_t kc, int64_t n0, int64_t width, int64_t panel,
+                         float* out) {
     if (!b.transposed) {
       for (int64_t r = 0; r < kc; ++r, out += panel) {
         std::copy_n(b.data + (k0 + r) * b.stride + n0, width, out);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single-precision matrix product: the one dense kernel that convolution and matmul stand on where no library does better.
+// Single-precision matrix product: the one dense kernel that convolution and matmul stand on where
+// no library does better.
 #pragma once
 
 #include <cstddef>
@@ -20,20 +21,21 @@ struct Matrix {
   }
 };
 
-/// Writes rows [k0, k0 + kc) and columns [n0, n0 + width) of a (K, N) operand to `out` as kc rows of `panel` floats; columns from
-/// `width` on are zero.
-using PackPanel = FunctionRef<void(int64_t k0, int64_t kc, int64_t n0, int64_t width, int64_t panel, float* out)>;
+/// Writes rows [k0, k0 + kc) and columns [n0, n0 + width) of a (K, N) operand to `out` as kc rows
+/// of `panel` floats; columns from `width` on are zero.
+using PackPanel =
+    FunctionRef<void(int64_t k0, int64_t kc, int64_t n0, int64_t width, int64_t panel, float* out)>;
 
 enum class Into : uint8_t { assign, add };
 
 /// Bytes of scratch for a product with these extents on that many threads.
 int64_t gemm_scratch_bytes(int64_t m, int64_t n, int64_t k, int threads);
 
-/// C (M, N; row stride ldc) = or += A (M, K) B (K, N). Each element of C is summed over k in one fixed order, whatever the number of
-/// threads.
-void gemm(int64_t m, int64_t n, int64_t k, const Matrix& a, PackPanel pack_b, float* c, int64_t ldc, Into into,
-          std::byte* scratch, ThreadPool& pool);
-void gemm(int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t ldc, Into into,
-          std::byte* scratch, ThreadPool& pool);
+/// C (M, N; row stride ldc) = or += A (M, K) B (K, N). Each element of C is summed over k in one
+/// fixed order, whatever the number of threads.
+void gemm(int64_t m, int64_t n, int64_t k, const Matrix& a, PackPanel pack_b, float* c, int64_t ldc,
+          Into into, std::byte* scratch, ThreadPool& pool);
+void gemm(int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t ldc,
+          Into into, std::byte* scratch, ThreadPool& pool);
 
 }  // namespace hone::cpu

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution as matrix products. With x unrolled to columns X (C kernel, out) of one image and group:
+// Convolution as matrix products. With x unrolled to columns X (C kernel, out) of one image and
+// group:
 //   y = W X,   gx = fold(W^T gy),   gw = sum over images of gy X^T.
-// X is never stored: its panels are gathered from x when the product packs them. The adjoint's columns are, since folding adds.
+// X is never stored: its panels are gathered from x when the product packs them. The adjoint's
+// columns are, since folding adds.
 #if HONE_HAVE_HIGHWAY
 
 #include <algorithm>
@@ -16,15 +18,18 @@ namespace {
 struct Geometry {
   Window w;
   int64_t images = 0, groups = 1;
-  int64_t in_channels = 0, out_channels = 0;  // of one group
+  int64_t in_channels = 0, out_channels = 0;                       // of one group
   int64_t depth() const { return in_channels * w.kernel_size(); }  // rows of X
-  bool plain() const {  // X is x itself
-    const auto trivial = [](const WindowAxis& a) { return a.kernel == 1 && a.stride == 1 && a.pad_begin == 0 && a.pad_end == 0; };
+  bool plain() const {                                             // X is x itself
+    const auto trivial = [](const WindowAxis& a) {
+      return a.kernel == 1 && a.stride == 1 && a.pad_begin == 0 && a.pad_end == 0;
+    };
     return trivial(w.height()) && trivial(w.width());
   }
 };
 
-// Gathers panels of X, or of its transpose, from one image of one group (in_channels, height, width).
+// Gathers panels of X, or of its transpose, from one image of one group (in_channels, height,
+// width).
 class Columns {
  public:
   Columns(const Geometry& g, const float* x) : g_(g), x_(x) {}
@@ -37,14 +42,17 @@ class Columns {
     }
   }
   // Rows n (output positions) by columns k: the transpose of X.
-  void pack_transposed(int64_t n0, int64_t nc, int64_t k0, int64_t width, int64_t panel, float* out) const {
+  void pack_transposed(int64_t n0, int64_t nc, int64_t k0, int64_t width, int64_t panel,
+                       float* out) const {
     constexpr int64_t kRun = 128;
     float line[kRun];
     for (int64_t j = 0; j < panel; ++j) {
       for (int64_t at = 0; at < nc; at += kRun) {
         const int64_t run = std::min(kRun, nc - at);
-        if (j < width) row(k0 + j, n0 + at, run, line);
-        else std::fill_n(line, run, 0.0f);
+        if (j < width)
+          row(k0 + j, n0 + at, run, line);
+        else
+          std::fill_n(line, run, 0.0f);
         for (int64_t i = 0; i < run; ++i) out[(at + i) * panel + j] = line[i];
       }
     }
@@ -56,12 +64,15 @@ class Columns {
     const WindowAxis &h = g_.w.height(), &w = g_.w.width();
     const int64_t taps = h.kernel * w.kernel;
     const float* plane = x_ + k / taps * h.in * w.in;
-    const int64_t dy = k % taps / w.kernel * h.dilation - h.pad_begin, dx = k % w.kernel * w.dilation - w.pad_begin;
+    const int64_t dy = k % taps / w.kernel * h.dilation - h.pad_begin,
+                  dx = k % w.kernel * w.dilation - w.pad_begin;
     int64_t oy = n / w.out, ox = n % w.out;
     while (count > 0) {
       const int64_t run = std::min(count, w.out - ox), y = oy * h.stride + dy;
-      if (y < 0 || y >= h.in) std::fill_n(out, run, 0.0f);
-      else line(plane + y * w.in, ox, run, dx, out);
+      if (y < 0 || y >= h.in)
+        std::fill_n(out, run, 0.0f);
+      else
+        line(plane + y * w.in, ox, run, dx, out);
       out += run;
       count -= run;
       ox = 0;
@@ -72,7 +83,8 @@ class Columns {
     const WindowAxis& w = g_.w.width();
     if (w.stride == 1) {
       const int64_t x = ox + dx;
-      const int64_t left = std::clamp<int64_t>(-x, 0, run), right = std::clamp<int64_t>(w.in - x, left, run);
+      const int64_t left = std::clamp<int64_t>(-x, 0, run),
+                    right = std::clamp<int64_t>(w.in - x, left, run);
       std::fill_n(out, left, 0.0f);
       std::copy_n(from + x + left, right - left, out + left);
       std::fill(out + right, out + run, 0.0f);
@@ -88,7 +100,8 @@ class Columns {
   const float* x_;
 };
 
-// Adds columns (C kernel, out) of channels [first, last) to gx; the channels are set to zero before.
+// Adds columns (C kernel, out) of channels [first, last) to gx; the channels are set to zero
+// before.
 void fold(const Geometry& g, const float* columns, float* gx, int64_t first, int64_t last) {
   const WindowAxis &h = g.w.height(), &w = g.w.width();
   for (int64_t c = first; c < last; ++c) {
@@ -118,7 +131,9 @@ class ConvKernel final : public Kernel {
  public:
   ConvKernel(const Geometry& g, int threads) : g_(g), threads_(threads) {}
   bool side_by_side() const { return g_.images * g_.groups >= 2 * threads_; }
-  int64_t scratch_bytes() const { return one(side_by_side() ? 1 : threads_) * (side_by_side() ? threads_ : 1); }
+  int64_t scratch_bytes() const {
+    return one(side_by_side() ? 1 : threads_) * (side_by_side() ? threads_ : 1);
+  }
 
   Status run(const StepArgs& args) override {
     const int64_t count = g_.images * g_.groups;
@@ -127,13 +142,16 @@ class ConvKernel final : public Kernel {
       return {};
     }
     args.pool.parallel_for(count, 1, [&](int64_t begin, int64_t end, int worker) {
-      for (int64_t i = begin; i < end; ++i) image(args, i, args.scratch + worker * one(1), serial_pool());
+      for (int64_t i = begin; i < end; ++i)
+        image(args, i, args.scratch + worker * one(1), serial_pool());
     });
     return {};
   }
 
  private:
-  int64_t one(int threads) const { return gemm_scratch_bytes(g_.out_channels, g_.w.out_size(), g_.depth(), threads); }
+  int64_t one(int threads) const {
+    return gemm_scratch_bytes(g_.out_channels, g_.w.out_size(), g_.depth(), threads);
+  }
 
   void image(const StepArgs& args, int64_t i, std::byte* scratch, ThreadPool& pool) const {
     const int64_t group = i % g_.groups, out = g_.w.out_size();
@@ -142,14 +160,19 @@ class ConvKernel final : public Kernel {
     const bool has_bias = args.operands.size() == 4;
     float* y = args.out<float>(args.operands.size() - 1) + i * g_.out_channels * out;
     if (has_bias)
-      for (int64_t m = 0; m < g_.out_channels; ++m) std::fill_n(y + m * out, out, args.in<float>(2)[group * g_.out_channels + m]);
+      for (int64_t m = 0; m < g_.out_channels; ++m)
+        std::fill_n(y + m * out, out, args.in<float>(2)[group * g_.out_channels + m]);
     const Into into = has_bias ? Into::add : Into::assign;
     const Matrix a{w, g_.depth()};
-    if (g_.plain()) return gemm(g_.out_channels, out, g_.depth(), a, Matrix{x, out}, y, out, into, scratch, pool);
+    if (g_.plain())
+      return gemm(g_.out_channels, out, g_.depth(), a, Matrix{x, out}, y, out, into, scratch, pool);
     const Columns columns(g_, x);
-    gemm(g_.out_channels, out, g_.depth(), a,
-         [&](int64_t k0, int64_t kc, int64_t n0, int64_t width, int64_t panel, float* to) { columns.pack(k0, kc, n0, width, panel, to); },
-         y, out, into, scratch, pool);
+    gemm(
+        g_.out_channels, out, g_.depth(), a,
+        [&](int64_t k0, int64_t kc, int64_t n0, int64_t width, int64_t panel, float* to) {
+          columns.pack(k0, kc, n0, width, panel, to);
+        },
+        y, out, into, scratch, pool);
   }
 
   Geometry g_;
@@ -160,7 +183,9 @@ class ConvInputGradKernel final : public Kernel {
  public:
   ConvInputGradKernel(const Geometry& g, int threads) : g_(g), threads_(threads) {}
   bool side_by_side() const { return g_.images * g_.groups >= 2 * threads_; }
-  int64_t scratch_bytes() const { return one(side_by_side() ? 1 : threads_) * (side_by_side() ? threads_ : 1); }
+  int64_t scratch_bytes() const {
+    return one(side_by_side() ? 1 : threads_) * (side_by_side() ? threads_ : 1);
+  }
 
   Status run(const StepArgs& args) override {
     const int64_t count = g_.images * g_.groups;
@@ -169,14 +194,20 @@ class ConvInputGradKernel final : public Kernel {
       return {};
     }
     args.pool.parallel_for(count, 1, [&](int64_t begin, int64_t end, int worker) {
-      for (int64_t i = begin; i < end; ++i) image(args, i, args.scratch + worker * one(1), serial_pool());
+      for (int64_t i = begin; i < end; ++i)
+        image(args, i, args.scratch + worker * one(1), serial_pool());
     });
     return {};
   }
 
  private:
-  int64_t columns_bytes() const { return g_.plain() ? 0 : (g_.depth() * g_.w.out_size() * 4 + 63) / 64 * 64; }
-  int64_t one(int threads) const { return columns_bytes() + gemm_scratch_bytes(g_.depth(), g_.w.out_size(), g_.out_channels, threads); }
+  int64_t columns_bytes() const {
+    return g_.plain() ? 0 : (g_.depth() * g_.w.out_size() * 4 + 63) / 64 * 64;
+  }
+  int64_t one(int threads) const {
+    return columns_bytes() +
+           gemm_scratch_bytes(g_.depth(), g_.w.out_size(), g_.out_channels, threads);
+  }
 
   void image(const StepArgs& args, int64_t i, std::byte* scratch, ThreadPool& pool) const {
     const int64_t group = i % g_.groups, out = g_.w.out_size();
@@ -184,9 +215,12 @@ class ConvInputGradKernel final : public Kernel {
     const Matrix wt{args.in<float>(1) + group * g_.out_channels * g_.depth(), g_.depth(), true};
     float* gx = args.out<float>(2) + i * g_.in_channels * g_.w.in_size();
     float* columns = g_.plain() ? gx : reinterpret_cast<float*>(scratch);
-    gemm(g_.depth(), out, g_.out_channels, wt, Matrix{gy, out}, columns, out, Into::assign, scratch + columns_bytes(), pool);
+    gemm(g_.depth(), out, g_.out_channels, wt, Matrix{gy, out}, columns, out, Into::assign,
+         scratch + columns_bytes(), pool);
     if (!g_.plain())
-      pool.parallel_for(g_.in_channels, 1, [&](int64_t begin, int64_t end, int) { fold(g_, columns, gx, begin, end); });
+      pool.parallel_for(g_.in_channels, 1, [&](int64_t begin, int64_t end, int) {
+        fold(g_, columns, gx, begin, end);
+      });
   }
 
   Geometry g_;
@@ -196,7 +230,9 @@ class ConvInputGradKernel final : public Kernel {
 class ConvWeightGradKernel final : public Kernel {
  public:
   ConvWeightGradKernel(const Geometry& g, int threads) : g_(g), threads_(threads) {}
-  int64_t scratch_bytes() const { return gemm_scratch_bytes(g_.out_channels, g_.depth(), g_.w.out_size(), threads_); }
+  int64_t scratch_bytes() const {
+    return gemm_scratch_bytes(g_.out_channels, g_.depth(), g_.w.out_size(), threads_);
+  }
 
   // Images one after the other, so that the sum over them has one order.
   Status run(const StepArgs& args) override {
@@ -208,17 +244,20 @@ class ConvWeightGradKernel final : public Kernel {
       float* gw = args.out<float>(2) + group * g_.out_channels * g_.depth();
       const Into into = i < g_.groups ? Into::assign : Into::add;
       if (g_.plain()) {
-        gemm(g_.out_channels, g_.depth(), out, gy, Matrix{x, out, true}, gw, g_.depth(), into, args.scratch, args.pool);
+        gemm(g_.out_channels, g_.depth(), out, gy, Matrix{x, out, true}, gw, g_.depth(), into,
+             args.scratch, args.pool);
         continue;
       }
       const Columns columns(g_, x);
-      gemm(g_.out_channels, g_.depth(), out, gy,
-           [&](int64_t n0, int64_t nc, int64_t k0, int64_t width, int64_t panel, float* to) {
-             columns.pack_transposed(n0, nc, k0, width, panel, to);
-           },
-           gw, g_.depth(), into, args.scratch, args.pool);
+      gemm(
+          g_.out_channels, g_.depth(), out, gy,
+          [&](int64_t n0, int64_t nc, int64_t k0, int64_t width, int64_t panel, float* to) {
+            columns.pack_transposed(n0, nc, k0, width, panel, to);
+          },
+          gw, g_.depth(), into, args.scratch, args.pool);
     }
-    if (g_.images == 0) std::fill_n(args.out<float>(2), g_.groups * g_.out_channels * g_.depth(), 0.0f);
+    if (g_.images == 0)
+      std::fill_n(args.out<float>(2), g_.groups * g_.out_channels * g_.depth(), 0.0f);
     return {};
   }
 
@@ -255,26 +294,33 @@ bool accepts_conv(const Graph& g, const Node& n) {
   if (!all_of_dtype(g, n, DType::f32) || rank > 4) return false;
   const bool forward = n.op == &op::conv;
   const ConvAttrs& attrs = forward ? n.attrs.as<ConvAttrs>() : n.attrs.as<ConvGradAttrs>().conv;
-  const Shape& w = n.op == &op::conv_weight_grad ? g.type(n.outputs[0]).shape : g.type(n.inputs[1]).shape;
+  const Shape& w =
+      n.op == &op::conv_weight_grad ? g.type(n.outputs[0]).shape : g.type(n.inputs[1]).shape;
   // A product with one row or one channel deep gains nothing over the direct loops.
   return attrs.groups == 1 || (w[1] >= 4 && w[0] / attrs.groups >= 4);
 }
 
 Status lower_conv(Lowering& to, NodeId id) {
   const Node& n = to.graph().node(id);
-  HONE_ASSIGN(const Geometry g, geometry(n.attrs.as<ConvAttrs>(), to.graph().type(n.inputs[0]).shape, to.graph().type(n.inputs[1]).shape));
+  HONE_ASSIGN(const Geometry g,
+              geometry(n.attrs.as<ConvAttrs>(), to.graph().type(n.inputs[0]).shape,
+                       to.graph().type(n.inputs[1]).shape));
   return add_step<ConvKernel>(to, id, g, "gemm.conv");
 }
 
 Status lower_conv_input_grad(Lowering& to, NodeId id) {
   const Node& n = to.graph().node(id);
-  HONE_ASSIGN(const Geometry g, geometry(n.attrs.as<ConvGradAttrs>().conv, to.graph().type(n.outputs[0]).shape, to.graph().type(n.inputs[1]).shape));
+  HONE_ASSIGN(const Geometry g,
+              geometry(n.attrs.as<ConvGradAttrs>().conv, to.graph().type(n.outputs[0]).shape,
+                       to.graph().type(n.inputs[1]).shape));
   return add_step<ConvInputGradKernel>(to, id, g, "gemm.conv_input_grad");
 }
 
 Status lower_conv_weight_grad(Lowering& to, NodeId id) {
   const Node& n = to.graph().node(id);
-  HONE_ASSIGN(const Geometry g, geometry(n.attrs.as<ConvGradAttrs>().conv, to.graph().type(n.inputs[0]).shape, to.graph().type(n.outputs[0]).shape));
+  HONE_ASSIGN(const Geometry g,
+              geometry(n.attrs.as<ConvGradAttrs>().conv, to.graph().type(n.inputs[0]).shape,
+                       to.graph().type(n.outputs[0]).shape));
   return add_step<ConvWeightGradKernel>(to, id, g, "gemm.conv_weight_grad");
 }
 

@@ -43,7 +43,8 @@ Batches batch_offsets(const Shape& a, const Shape& b, const Shape& out) {
 
 class MatmulKernel final : public Kernel {
  public:
-  MatmulKernel(const Shape& a, const Shape& b, const Shape& out, const MatmulAttrs& attrs, int threads)
+  MatmulKernel(const Shape& a, const Shape& b, const Shape& out, const MatmulAttrs& attrs,
+               int threads)
       : attrs_(attrs), batches_(batch_offsets(a, b, out)), threads_(threads) {
     const int ra = a.rank(), rb = b.rank();
     m_ = out[out.rank() - 2];
@@ -60,7 +61,8 @@ class MatmulKernel final : public Kernel {
     }
   }
 
-  // Many small products run side by side, each with scratch of its own; few large ones run one by one, split inside.
+  // Many small products run side by side, each with scratch of its own; few large ones run one by
+  // one, split inside.
   bool side_by_side() const { return static_cast<int64_t>(batches_.a.size()) >= 2 * threads_; }
   int64_t scratch_bytes() const {
     const int64_t one = gemm_scratch_bytes(m_, n_, k_, side_by_side() ? 1 : threads_);
@@ -73,8 +75,9 @@ class MatmulKernel final : public Kernel {
     float* c = args.out<float>(2);
     const auto one = [&](int64_t i, std::byte* scratch, ThreadPool& pool) {
       const size_t at = static_cast<size_t>(i);
-      gemm(m_, n_, k_, Matrix{a + batches_.a[at], a_stride_, attrs_.trans_a}, Matrix{b + batches_.b[at], b_stride_, attrs_.trans_b},
-           c + i * m_ * n_, n_, Into::assign, scratch, pool);
+      gemm(m_, n_, k_, Matrix{a + batches_.a[at], a_stride_, attrs_.trans_a},
+           Matrix{b + batches_.b[at], b_stride_, attrs_.trans_b}, c + i * m_ * n_, n_, Into::assign,
+           scratch, pool);
     };
     const int64_t count = static_cast<int64_t>(batches_.a.size());
     if (!side_by_side()) {
@@ -102,7 +105,8 @@ bool accepts_matmul(const Graph& g, const Node& n) { return all_of_dtype(g, n, D
 Status lower_matmul(Lowering& to, NodeId id) {
   const Graph& g = to.graph();
   const Node& n = g.node(id);
-  auto kernel = std::make_unique<MatmulKernel>(g.type(n.inputs[0]).shape, g.type(n.inputs[1]).shape, g.type(n.outputs[0]).shape,
+  auto kernel = std::make_unique<MatmulKernel>(g.type(n.inputs[0]).shape, g.type(n.inputs[1]).shape,
+                                               g.type(n.outputs[0]).shape,
                                                n.attrs.as<MatmulAttrs>(), to.threads());
   const int64_t scratch = kernel->scratch_bytes();
   Step s = plain_step(to, id, std::move(kernel), "gemm.matmul");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the CPU backend is put together: a list of implementations, best first; the first that accepts a node lowers it.
+// How the CPU backend is put together: a list of implementations, best first; the first that
+// accepts a node lowers it.
 #pragma once
 
 #include "hone/backend.hpp"
@@ -24,7 +25,8 @@ inline bool all_of_dtype(const Graph& g, const Node& n, DType t) {
 }
 
 /// A step for a node whose operands are its inputs and outputs in plain layout.
-inline Step plain_step(Lowering& to, NodeId id, std::unique_ptr<Kernel> kernel, std::string_view kind) {
+inline Step plain_step(Lowering& to, NodeId id, std::unique_ptr<Kernel> kernel,
+                       std::string_view kind) {
   const Node& n = to.graph().node(id);
   Step s;
   s.kernel = std::move(kernel);

@@ -31,13 +31,17 @@ Result<PrimitiveAttr> onednn_attributes() {
   dnnl_primitive_attr_t attr = nullptr;
   HONE_TRY(onednn_status(dnnl_primitive_attr_create(&attr), "attributes"));
   PrimitiveAttr out(attr);
-  HONE_TRY(onednn_status(dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user), "scratch mode"));
+  HONE_TRY(onednn_status(dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user),
+                         "scratch mode"));
   return out;
 }
 
 Result<Layout> Layout::strided(std::span<const int64_t> dims, std::span<const int64_t> strides) {
   dnnl_memory_desc_t md = nullptr;
-  HONE_TRY(onednn_status(dnnl_memory_desc_create_with_strides(&md, static_cast<int>(dims.size()), dims.data(), dnnl_f32, strides.data()), "layout"));
+  HONE_TRY(
+      onednn_status(dnnl_memory_desc_create_with_strides(&md, static_cast<int>(dims.size()),
+                                                         dims.data(), dnnl_f32, strides.data()),
+                    "layout"));
   Layout out;
   out.md_.reset(md);
   return out;
@@ -50,7 +54,10 @@ Result<Layout> Layout::plain(std::span<const int64_t> dims) {
 
 Result<Layout> Layout::any(std::span<const int64_t> dims) {
   dnnl_memory_desc_t md = nullptr;
-  HONE_TRY(onednn_status(dnnl_memory_desc_create_with_tag(&md, static_cast<int>(dims.size()), dims.data(), dnnl_f32, dnnl_format_tag_any), "layout"));
+  HONE_TRY(
+      onednn_status(dnnl_memory_desc_create_with_tag(&md, static_cast<int>(dims.size()),
+                                                     dims.data(), dnnl_f32, dnnl_format_tag_any),
+                    "layout"));
   Layout out;
   out.md_.reset(md);
   return out;
@@ -93,7 +100,8 @@ struct FreeStream {
 
 class OnednnKernel final : public Kernel {
  public:
-  static Result<std::unique_ptr<OnednnKernel>> create(const_dnnl_primitive_desc_t pd, std::span<const Operand> reads,
+  static Result<std::unique_ptr<OnednnKernel>> create(const_dnnl_primitive_desc_t pd,
+                                                      std::span<const Operand> reads,
                                                       std::span<const Operand> writes) {
     auto k = std::make_unique<OnednnKernel>();
     HONE_ASSIGN(k->engine_, onednn_engine());
@@ -102,7 +110,8 @@ class OnednnKernel final : public Kernel {
     k->primitive_.reset(primitive);
     for (const std::span<const Operand> list : {reads, writes})
       for (const Operand& o : list) HONE_TRY(k->add(o.arg, o.layout.get()));
-    if (const const_dnnl_memory_desc_t scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0)) {
+    if (const const_dnnl_memory_desc_t scratch =
+            dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0)) {
       k->scratch_bytes_ = static_cast<int64_t>(dnnl_memory_desc_get_size(scratch));
       if (k->scratch_bytes_ > 0) HONE_TRY(k->add(DNNL_ARG_SCRATCHPAD, scratch));
     }
@@ -116,7 +125,9 @@ class OnednnKernel final : public Kernel {
       void* data = i < args.operands.size() ? args.operands[i] : args.scratch;
       HONE_TRY(onednn_status(dnnl_memory_set_data_handle(memories_[i].get(), data), "operand"));
     }
-    return onednn_status(dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(args_.size()), args_.data()), "run");
+    return onednn_status(dnnl_primitive_execute(primitive_.get(), stream_.get(),
+                                                static_cast<int>(args_.size()), args_.data()),
+                         "run");
   }
 
  private:
@@ -131,7 +142,8 @@ class OnednnKernel final : public Kernel {
     pool_ = &pool;
     adapter_ = std::make_unique<OnednnThreadPool>(pool);
     dnnl_stream_t stream = nullptr;
-    HONE_TRY(onednn_status(dnnl_threadpool_interop_stream_create(&stream, engine_, adapter_.get()), "stream"));
+    HONE_TRY(onednn_status(dnnl_threadpool_interop_stream_create(&stream, engine_, adapter_.get()),
+                           "stream"));
     stream_.reset(stream);
     return {};
   }
@@ -150,14 +162,16 @@ Result<PrimitiveDesc> reorder_desc(const Layout& from, const Layout& dest) {
   HONE_ASSIGN(const dnnl_engine_t engine, onednn_engine());
   HONE_ASSIGN(const PrimitiveAttr attr, onednn_attributes());
   dnnl_primitive_desc_t pd = nullptr;
-  HONE_TRY(onednn_status(dnnl_reorder_primitive_desc_create(&pd, from.get(), engine, dest.get(), engine, attr.get()), "reorder"));
+  HONE_TRY(onednn_status(
+      dnnl_reorder_primitive_desc_create(&pd, from.get(), engine, dest.get(), engine, attr.get()),
+      "reorder"));
   return PrimitiveDesc(pd);
 }
 
 }  // namespace
 
-Status add_primitive(Lowering& to, const_dnnl_primitive_desc_t pd, std::vector<Operand> reads, std::vector<Operand> writes,
-                     NodeId node, std::string_view kind) {
+Status add_primitive(Lowering& to, const_dnnl_primitive_desc_t pd, std::vector<Operand> reads,
+                     std::vector<Operand> writes, NodeId node, std::string_view kind) {
   HONE_ASSIGN(auto kernel, OnednnKernel::create(pd, reads, writes));
   Step s;
   s.scratch_bytes = kernel->scratch_bytes();
@@ -170,7 +184,8 @@ Status add_primitive(Lowering& to, const_dnnl_primitive_desc_t pd, std::vector<O
   return {};
 }
 
-Status add_reorder(Lowering& to, BufferId from, const Layout& from_layout, BufferId dest, const Layout& dest_layout, NodeId node) {
+Status add_reorder(Lowering& to, BufferId from, const Layout& from_layout, BufferId dest,
+                   const Layout& dest_layout, NodeId node) {
   HONE_ASSIGN(const PrimitiveDesc pd, reorder_desc(from_layout, dest_layout));
   std::vector<Operand> reads(1), writes(1);
   reads[0].arg = DNNL_ARG_FROM;
@@ -182,7 +197,8 @@ Status add_reorder(Lowering& to, BufferId from, const Layout& from_layout, Buffe
   return add_primitive(to, pd.get(), std::move(reads), std::move(writes), node, "onednn.reorder");
 }
 
-Result<BufferId> in_layout(Lowering& to, ValueId v, const Layout& stored, const Layout& wanted, NodeId node) {
+Result<BufferId> in_layout(Lowering& to, ValueId v, const Layout& stored, const Layout& wanted,
+                           NodeId node) {
   if (stored.same(wanted)) return to.of(v);
   if (to.is_fixed(v)) {
     HONE_ASSIGN(const PrimitiveDesc pd, reorder_desc(stored, wanted));
@@ -191,14 +207,17 @@ Result<BufferId> in_layout(Lowering& to, ValueId v, const Layout& stored, const 
     HONE_ASSIGN(reads[0].layout, stored.clone());
     writes[0].arg = DNNL_ARG_TO;
     HONE_ASSIGN(writes[0].layout, wanted.clone());
-    HONE_ASSIGN(std::shared_ptr<OnednnKernel> kernel, OnednnKernel::create(pd.get(), reads, writes));
+    HONE_ASSIGN(std::shared_ptr<OnednnKernel> kernel,
+                OnednnKernel::create(pd.get(), reads, writes));
     // shared: a PackFn must be copyable
     const int64_t scratch_bytes = kernel->scratch_bytes();
-    return to.packed(v, wanted.bytes(), [kernel, scratch_bytes](const void* from, void* dest) -> Status {
-      HONE_ASSIGN(TensorData scratch, TensorData::allocate({DType::u8, {scratch_bytes}}));
-      void* const operands[] = {const_cast<void*>(from), dest};
-      return kernel->run({operands, static_cast<std::byte*>(scratch.mutable_data()), serial_pool()});
-    });
+    return to.packed(
+        v, wanted.bytes(), [kernel, scratch_bytes](const void* from, void* dest) -> Status {
+          HONE_ASSIGN(TensorData scratch, TensorData::allocate({DType::u8, {scratch_bytes}}));
+          void* const operands[] = {const_cast<void*>(from), dest};
+          return kernel->run(
+              {operands, static_cast<std::byte*>(scratch.mutable_data()), serial_pool()});
+        });
   }
   const BufferId copy = to.temporary(wanted.bytes());
   HONE_TRY(add_reorder(to, to.of(v), stored, copy, wanted, node));

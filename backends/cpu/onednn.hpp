@@ -27,7 +27,9 @@ class Layout {
 
   const_dnnl_memory_desc_t get() const { return md_.get(); }
   bool same(const Layout& o) const { return dnnl_memory_desc_equal(md_.get(), o.md_.get()) != 0; }
-  int64_t bytes() const { return md_ ? static_cast<int64_t>(dnnl_memory_desc_get_size(md_.get())) : 0; }
+  int64_t bytes() const {
+    return md_ ? static_cast<int64_t>(dnnl_memory_desc_get_size(md_.get())) : 0;
+  }
 
  private:
   struct Free {
@@ -61,14 +63,16 @@ struct Operand {
 };
 
 /// Adds the primitive as a step. `reads` and `writes` are its operands.
-Status add_primitive(Lowering& to, const_dnnl_primitive_desc_t pd, std::vector<Operand> reads, std::vector<Operand> writes,
-                     NodeId node, std::string_view kind);
+Status add_primitive(Lowering& to, const_dnnl_primitive_desc_t pd, std::vector<Operand> reads,
+                     std::vector<Operand> writes, NodeId node, std::string_view kind);
 /// Adds a step that copies from one layout to another.
-Status add_reorder(Lowering& to, BufferId from, const Layout& from_layout, BufferId dest, const Layout& dest_layout, NodeId node);
+Status add_reorder(Lowering& to, BufferId from, const Layout& from_layout, BufferId dest,
+                   const Layout& dest_layout, NodeId node);
 
-/// The buffer of `v` in `wanted` layout, given that it is stored as `stored`: its own, a packed copy when its content is fixed, or a
-/// temporary filled by a reorder step.
-Result<BufferId> in_layout(Lowering& to, ValueId v, const Layout& stored, const Layout& wanted, NodeId node);
+/// The buffer of `v` in `wanted` layout, given that it is stored as `stored`: its own, a packed
+/// copy when its content is fixed, or a temporary filled by a reorder step.
+Result<BufferId> in_layout(Lowering& to, ValueId v, const Layout& stored, const Layout& wanted,
+                           NodeId node);
 
 bool onednn_accepts_conv(const Graph& g, const Node& node);
 Status onednn_lower_conv(Lowering& to, NodeId node);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution and its adjoints on oneDNN. The primitive chooses the layouts; what is stored otherwise is reordered by steps of its own.
+// Convolution and its adjoints on oneDNN. The primitive chooses the layouts; what is stored
+// otherwise is reordered by steps of its own.
 #if HONE_HAVE_ONEDNN
 
 #include "backends/cpu/onednn.hpp"
@@ -9,7 +10,8 @@ namespace hone::cpu {
 
 namespace {
 
-// A convolution x * w -> y as oneDNN counts: groups are an axis of the weights, dilation starts at zero.
+// A convolution x * w -> y as oneDNN counts: groups are an axis of the weights, dilation starts at
+// zero.
 struct Conv {
   std::vector<int64_t> x, w, y, strides, dilations, pads_begin, pads_end;
 
@@ -29,7 +31,8 @@ struct Conv {
       c.strides.push_back(a.stride);
       c.dilations.push_back(a.dilation - 1);
       c.pads_begin.push_back(a.pad_begin);
-      // What the last window really reaches, so that oneDNN's own formula gives the same output extent.
+      // What the last window really reaches, so that oneDNN's own formula gives the same output
+      // extent.
       c.pads_end.push_back((a.out - 1) * a.stride + a.span() - a.in - a.pad_begin);
     }
     return c;
@@ -41,7 +44,8 @@ struct Stored {
   Layout plain, wanted;
   bool same() const { return plain.same(wanted); }
 };
-Result<Stored> stored(std::span<const int64_t> dims, const_dnnl_primitive_desc_t pd, dnnl_query_t what) {
+Result<Stored> stored(std::span<const int64_t> dims, const_dnnl_primitive_desc_t pd,
+                      dnnl_query_t what) {
   Stored s;
   HONE_ASSIGN(s.plain, Layout::plain(dims));
   HONE_ASSIGN(s.wanted, Layout::of(pd, what));
@@ -49,8 +53,8 @@ Result<Stored> stored(std::span<const int64_t> dims, const_dnnl_primitive_desc_t
 }
 
 // Adds the primitive with reads in its layouts, its result reordered back if need be.
-Status add(Lowering& to, NodeId id, const_dnnl_primitive_desc_t pd, std::vector<Operand> reads, int out_arg, Stored out,
-           std::string_view kind) {
+Status add(Lowering& to, NodeId id, const_dnnl_primitive_desc_t pd, std::vector<Operand> reads,
+           int out_arg, Stored out, std::string_view kind) {
   const ValueId v = to.graph().node(id).outputs[0];
   const BufferId direct = out.same() ? to.of(v) : to.temporary(out.wanted.bytes());
   std::vector<Operand> writes;
@@ -61,7 +65,8 @@ Status add(Lowering& to, NodeId id, const_dnnl_primitive_desc_t pd, std::vector<
 }
 
 Status read(Lowering& to, NodeId id, size_t input, int arg, Stored s, std::vector<Operand>& reads) {
-  HONE_ASSIGN(const BufferId b, in_layout(to, to.graph().node(id).inputs[input], s.plain, s.wanted, id));
+  HONE_ASSIGN(const BufferId b,
+              in_layout(to, to.graph().node(id).inputs[input], s.plain, s.wanted, id));
   reads.push_back({arg, b, std::move(s.wanted)});
   return {};
 }
@@ -82,17 +87,20 @@ Result<PrimitiveDesc> forward_desc(const Conv& c, const Layout* bias, dnnl_prop_
   HONE_ASSIGN(const PrimitiveAttr attr, onednn_attributes());
   HONE_ASSIGN(const Asked a, ask(c));
   dnnl_primitive_desc_t pd = nullptr;
-  HONE_TRY(onednn_status(dnnl_convolution_forward_primitive_desc_create(
-                             &pd, engine, kind, dnnl_convolution_direct, a.x.get(), a.w.get(), bias ? bias->get() : nullptr, a.y.get(),
-                             c.strides.data(), c.dilations.data(), c.pads_begin.data(), c.pads_end.data(), attr.get()),
-                         "convolution"));
+  HONE_TRY(
+      onednn_status(dnnl_convolution_forward_primitive_desc_create(
+                        &pd, engine, kind, dnnl_convolution_direct, a.x.get(), a.w.get(),
+                        bias ? bias->get() : nullptr, a.y.get(), c.strides.data(),
+                        c.dilations.data(), c.pads_begin.data(), c.pads_end.data(), attr.get()),
+                    "convolution"));
   return PrimitiveDesc(pd);
 }
 
 }  // namespace
 
-// Only where channels fill the blocks of 16 that oneDNN's layouts have: its generic reorder ("jit:uni" of 3.7.2) leaves
-// elements out when a block is only partly used (tests/backends/conv_test.cpp fails without this).
+// Only where channels fill the blocks of 16 that oneDNN's layouts have: its generic reorder
+// ("jit:uni" of 3.7.2) leaves elements out when a block is only partly used
+// (tests/backends/conv_test.cpp fails without this).
 bool onednn_accepts_conv(const Graph& g, const Node& n) {
   constexpr int64_t kBlock = 16;
   if (!all_of_dtype(g, n, DType::f32)) return false;
@@ -100,8 +108,10 @@ bool onednn_accepts_conv(const Graph& g, const Node& n) {
     if (v != kNone && g.type(v).numel() == 0) return false;
   if (g.type(n.outputs[0]).numel() == 0) return false;
   const bool forward = n.op == &op::conv;
-  const int64_t groups = forward ? n.attrs.as<ConvAttrs>().groups : n.attrs.as<ConvGradAttrs>().conv.groups;
-  const Shape& w = n.op == &op::conv_weight_grad ? g.type(n.outputs[0]).shape : g.type(n.inputs[1]).shape;
+  const int64_t groups =
+      forward ? n.attrs.as<ConvAttrs>().groups : n.attrs.as<ConvGradAttrs>().conv.groups;
+  const Shape& w =
+      n.op == &op::conv_weight_grad ? g.type(n.outputs[0]).shape : g.type(n.inputs[1]).shape;
   const int64_t in = w[1], out = w[0] / groups;
   if (in == 1 && out == 1) return groups % kBlock == 0;  // depthwise: the groups are the blocks
   return in % kBlock == 0 && out % kBlock == 0;
@@ -110,14 +120,16 @@ bool onednn_accepts_conv(const Graph& g, const Node& n) {
 Status onednn_lower_conv(Lowering& to, NodeId id) {
   const Graph& g = to.graph();
   const Node& n = g.node(id);
-  HONE_ASSIGN(const Conv c, Conv::make(n.attrs.as<ConvAttrs>(), g.type(n.inputs[0]).shape, g.type(n.inputs[1]).shape, g.type(n.outputs[0]).shape));
+  HONE_ASSIGN(const Conv c, Conv::make(n.attrs.as<ConvAttrs>(), g.type(n.inputs[0]).shape,
+                                       g.type(n.inputs[1]).shape, g.type(n.outputs[0]).shape));
   const bool has_bias = n.inputs.size() > 2 && n.inputs[2] != kNone;
   Layout bias;
   if (has_bias) {
     const int64_t channels[] = {c.y[1]};
     HONE_ASSIGN(bias, Layout::plain(channels));
   }
-  HONE_ASSIGN(const PrimitiveDesc pd, forward_desc(c, has_bias ? &bias : nullptr, dnnl_forward_inference));
+  HONE_ASSIGN(const PrimitiveDesc pd,
+              forward_desc(c, has_bias ? &bias : nullptr, dnnl_forward_inference));
   HONE_ASSIGN(Stored x, stored(c.x, pd.get(), dnnl_query_src_md));
   HONE_ASSIGN(Stored w, stored(c.w, pd.get(), dnnl_query_weights_md));
   HONE_ASSIGN(Stored y, stored(c.y, pd.get(), dnnl_query_dst_md));
@@ -131,16 +143,18 @@ Status onednn_lower_conv(Lowering& to, NodeId id) {
 Status onednn_lower_conv_input_grad(Lowering& to, NodeId id) {
   const Graph& g = to.graph();
   const Node& n = g.node(id);
-  HONE_ASSIGN(const Conv c, Conv::make(n.attrs.as<ConvGradAttrs>().conv, g.type(n.outputs[0]).shape, g.type(n.inputs[1]).shape, g.type(n.inputs[0]).shape));
+  HONE_ASSIGN(const Conv c, Conv::make(n.attrs.as<ConvGradAttrs>().conv, g.type(n.outputs[0]).shape,
+                                       g.type(n.inputs[1]).shape, g.type(n.inputs[0]).shape));
   HONE_ASSIGN(const PrimitiveDesc hint, forward_desc(c, nullptr, dnnl_forward_training));
   HONE_ASSIGN(const dnnl_engine_t engine, onednn_engine());
   HONE_ASSIGN(const PrimitiveAttr attr, onednn_attributes());
   HONE_ASSIGN(const Asked a, ask(c));
   dnnl_primitive_desc_t raw = nullptr;
-  HONE_TRY(onednn_status(dnnl_convolution_backward_data_primitive_desc_create(
-                             &raw, engine, dnnl_convolution_direct, a.x.get(), a.w.get(), a.y.get(), c.strides.data(), c.dilations.data(),
-                             c.pads_begin.data(), c.pads_end.data(), hint.get(), attr.get()),
-                         "convolution's input gradient"));
+  HONE_TRY(onednn_status(
+      dnnl_convolution_backward_data_primitive_desc_create(
+          &raw, engine, dnnl_convolution_direct, a.x.get(), a.w.get(), a.y.get(), c.strides.data(),
+          c.dilations.data(), c.pads_begin.data(), c.pads_end.data(), hint.get(), attr.get()),
+      "convolution's input gradient"));
   const PrimitiveDesc pd(raw);
   HONE_ASSIGN(Stored gy, stored(c.y, pd.get(), dnnl_query_diff_dst_md));
   HONE_ASSIGN(Stored w, stored(c.w, pd.get(), dnnl_query_weights_md));
@@ -148,21 +162,24 @@ Status onednn_lower_conv_input_grad(Lowering& to, NodeId id) {
   std::vector<Operand> reads;
   HONE_TRY(read(to, id, 0, DNNL_ARG_DIFF_DST, std::move(gy), reads));
   HONE_TRY(read(to, id, 1, DNNL_ARG_WEIGHTS, std::move(w), reads));
-  return add(to, id, pd.get(), std::move(reads), DNNL_ARG_DIFF_SRC, std::move(gx), "onednn.conv_input_grad");
+  return add(to, id, pd.get(), std::move(reads), DNNL_ARG_DIFF_SRC, std::move(gx),
+             "onednn.conv_input_grad");
 }
 
 Status onednn_lower_conv_weight_grad(Lowering& to, NodeId id) {
   const Graph& g = to.graph();
   const Node& n = g.node(id);
-  HONE_ASSIGN(const Conv c, Conv::make(n.attrs.as<ConvGradAttrs>().conv, g.type(n.inputs[0]).shape, g.type(n.outputs[0]).shape, g.type(n.inputs[1]).shape));
+  HONE_ASSIGN(const Conv c, Conv::make(n.attrs.as<ConvGradAttrs>().conv, g.type(n.inputs[0]).shape,
+                                       g.type(n.outputs[0]).shape, g.type(n.inputs[1]).shape));
   HONE_ASSIGN(const PrimitiveDesc hint, forward_desc(c, nullptr, dnnl_forward_training));
   HONE_ASSIGN(const dnnl_engine_t engine, onednn_engine());
   HONE_ASSIGN(const PrimitiveAttr attr, onednn_attributes());
   HONE_ASSIGN(const Asked a, ask(c));
   dnnl_primitive_desc_t raw = nullptr;
   HONE_TRY(onednn_status(dnnl_convolution_backward_weights_primitive_desc_create(
-                             &raw, engine, dnnl_convolution_direct, a.x.get(), a.w.get(), nullptr, a.y.get(), c.strides.data(),
-                             c.dilations.data(), c.pads_begin.data(), c.pads_end.data(), hint.get(), attr.get()),
+                             &raw, engine, dnnl_convolution_direct, a.x.get(), a.w.get(), nullptr,
+                             a.y.get(), c.strides.data(), c.dilations.data(), c.pads_begin.data(),
+                             c.pads_end.data(), hint.get(), attr.get()),
                          "convolution's weight gradient"));
   const PrimitiveDesc pd(raw);
   HONE_ASSIGN(Stored x, stored(c.x, pd.get(), dnnl_query_src_md));
@@ -171,7 +188,8 @@ Status onednn_lower_conv_weight_grad(Lowering& to, NodeId id) {
   std::vector<Operand> reads;
   HONE_TRY(read(to, id, 0, DNNL_ARG_SRC, std::move(x), reads));
   HONE_TRY(read(to, id, 1, DNNL_ARG_DIFF_DST, std::move(gy), reads));
-  return add(to, id, pd.get(), std::move(reads), DNNL_ARG_DIFF_WEIGHTS, std::move(gw), "onednn.conv_weight_grad");
+  return add(to, id, pd.get(), std::move(reads), DNNL_ARG_DIFF_WEIGHTS, std::move(gw),
+             "onednn.conv_weight_grad");
 }
 
 }  // namespace hone::cpu

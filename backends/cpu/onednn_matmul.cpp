@@ -9,7 +9,8 @@ namespace hone::cpu {
 
 namespace {
 
-// Extents and strides of an operand: leading axes of one up to `rank`, the last two swapped when it is used transposed.
+// Extents and strides of an operand: leading axes of one up to `rank`, the last two swapped when it
+// is used transposed.
 struct Strided {
   std::vector<int64_t> dims, strides;
   Strided(const Shape& s, int rank, bool transposed) {
@@ -30,7 +31,8 @@ struct Strided {
 }  // namespace
 
 bool onednn_accepts_matmul(const Graph& g, const Node& n) {
-  return all_of_dtype(g, n, DType::f32) && g.type(n.outputs[0]).numel() > 0 && g.type(n.inputs[0]).numel() > 0;
+  return all_of_dtype(g, n, DType::f32) && g.type(n.outputs[0]).numel() > 0 &&
+         g.type(n.inputs[0]).numel() > 0;
 }
 
 Status onednn_lower_matmul(Lowering& to, NodeId id) {
@@ -49,10 +51,13 @@ Status onednn_lower_matmul(Lowering& to, NodeId id) {
   HONE_ASSIGN(const PrimitiveAttr attr, onednn_attributes());
   const Strided sa(a, c.rank(), attrs.trans_a), sb(b, c.rank(), attrs.trans_b);
   HONE_ASSIGN(Layout la, sa.layout());
-  HONE_ASSIGN(Layout lb, sb.layout());  // as stored: packing would need the reorder that conv avoids
+  HONE_ASSIGN(Layout lb,
+              sb.layout());  // as stored: packing would need the reorder that conv avoids
   HONE_ASSIGN(Layout lc, Layout::plain(c.dims()));
   dnnl_primitive_desc_t raw = nullptr;
-  HONE_TRY(onednn_status(dnnl_matmul_primitive_desc_create(&raw, engine, la.get(), lb.get(), nullptr, lc.get(), attr.get()), "matmul"));
+  HONE_TRY(onednn_status(dnnl_matmul_primitive_desc_create(&raw, engine, la.get(), lb.get(),
+                                                           nullptr, lc.get(), attr.get()),
+                         "matmul"));
   const PrimitiveDesc pd(raw);
   std::vector<Operand> reads, writes;
   reads.push_back({DNNL_ARG_SRC, to.of(n.inputs[0]), std::move(la)});

@@ -27,8 +27,8 @@ class OnednnThreadPool final : public dnnl::threadpool_interop::threadpool_iface
 };
 
 /// Tells oneDNN how many threads primitives made from here on by this thread are for. While the
-/// scope lasts it is this number; afterwards what it was. Without this oneDNN plans primitives for one
-/// thread per processor, whatever the pool.
+/// scope lasts it is this number; afterwards what it was. Without this oneDNN plans primitives for
+/// one thread per processor, whatever the pool.
 class OnednnConcurrency {
  public:
   explicit OnednnConcurrency(int threads);

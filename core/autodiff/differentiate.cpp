@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reverse-mode differentiation: one walk over the nodes from the target back, asking each operator for its rule. Broadcasting,
-// accumulation and dtypes are handled here, once for all rules.
+// Reverse-mode differentiation: one walk over the nodes from the target back, asking each operator
+// for its rule. Broadcasting, accumulation and dtypes are handled here, once for all rules.
 #include "hone/autodiff.hpp"
 
 #include <algorithm>
@@ -9,9 +9,15 @@
 
 namespace hone {
 
-GradCtx::GradCtx(Builder& builder, const Node& node, std::vector<Value> out_grads, std::vector<bool> needs)
-    : b(builder), in_grads(node.inputs.size()), inputs_(node.inputs), outputs_(node.outputs), attrs_(node.attrs),
-      out_grads_(std::move(out_grads)), needs_(std::move(needs)) {}
+GradCtx::GradCtx(Builder& builder, const Node& node, std::vector<Value> out_grads,
+                 std::vector<bool> needs)
+    : b(builder),
+      in_grads(node.inputs.size()),
+      inputs_(node.inputs),
+      outputs_(node.outputs),
+      attrs_(node.attrs),
+      out_grads_(std::move(out_grads)),
+      needs_(std::move(needs)) {}
 
 Value GradCtx::out_grad(int i) {
   Value& g = out_grads_[static_cast<size_t>(i)];
@@ -24,7 +30,8 @@ namespace {
 class Engine {
  public:
   // Only nodes from `first` on are looked at: what comes before counts as given.
-  Engine(Builder& b, std::span<const Value> wrt, NodeId first) : b_(b), g_(b.graph()), wrt_(wrt), first_(first) {}
+  Engine(Builder& b, std::span<const Value> wrt, NodeId first)
+      : b_(b), g_(b.graph()), wrt_(wrt), first_(first) {}
 
   Result<std::vector<Value>> run(Value target, Value seed) {
     HONE_TRY(check(target, seed));
@@ -37,20 +44,27 @@ class Engine {
 
  private:
   Status check(Value target, Value seed) const {
-    if (!target.valid()) return b_.status().ok() ? invalid("differentiate: the target is not a value") : b_.status();
-    if (!is_float(target.dtype())) return invalid("differentiate: the target is {}, not floating point", target.type());
+    if (!target.valid())
+      return b_.status().ok() ? invalid("differentiate: the target is not a value") : b_.status();
+    if (!is_float(target.dtype()))
+      return invalid("differentiate: the target is {}, not floating point", target.type());
     if (!seed.valid() && target.shape().numel() != 1)
-      return invalid("differentiate: the target is {}, not a scalar; give a seed of that type", target.type());
+      return invalid("differentiate: the target is {}, not a scalar; give a seed of that type",
+                     target.type());
     if (seed.valid() && seed.type() != target.type())
       return invalid("differentiate: the seed is {}, the target {}", seed.type(), target.type());
     for (const Value& v : wrt_) {
       if (!v.valid()) return invalid("differentiate: a value to differentiate by does not exist");
-      if (!is_float(v.dtype())) return invalid("differentiate: cannot differentiate by '{}' of {}", g_.value(v.id()).name, v.type());
+      if (!is_float(v.dtype()))
+        return invalid("differentiate: cannot differentiate by '{}' of {}", g_.value(v.id()).name,
+                       v.type());
     }
     return {};
   }
 
-  bool flag(const std::vector<bool>& f, ValueId v) const { return v != kNone && f[static_cast<size_t>(v)]; }
+  bool flag(const std::vector<bool>& f, ValueId v) const {
+    return v != kNone && f[static_cast<size_t>(v)];
+  }
 
   // Values that some wrt influences through differentiable (floating-point) values.
   void mark_dependent() {
@@ -59,21 +73,25 @@ class Engine {
     for (NodeId n = first_; n < end_; ++n) {
       const Node& node = g_.node(n);
       if (node.op->diff == Diff::zero) continue;
-      const bool any = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return flag(dependent_, v); });
+      const bool any = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                   [&](ValueId v) { return flag(dependent_, v); });
       if (!any) continue;
       for (ValueId v : node.outputs)
         if (is_float(g_.type(v).dtype)) dependent_[static_cast<size_t>(v)] = true;
     }
   }
 
-  // Values that influence the target, among the dependent ones; remembers through which node, for messages.
+  // Values that influence the target, among the dependent ones; remembers through which node, for
+  // messages.
   void mark_needed(Value target) {
     needed_.assign(g_.values.size(), false);
     user_.assign(g_.values.size(), kNone);
-    if (dependent_[static_cast<size_t>(target.id())]) needed_[static_cast<size_t>(target.id())] = true;
+    if (dependent_[static_cast<size_t>(target.id())])
+      needed_[static_cast<size_t>(target.id())] = true;
     for (NodeId n = end_ - 1; n >= first_; --n) {
       const Node& node = g_.node(n);
-      const bool any = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return flag(needed_, v); });
+      const bool any = std::any_of(node.outputs.begin(), node.outputs.end(),
+                                   [&](ValueId v) { return flag(needed_, v); });
       if (!any || node.op->diff == Diff::zero) continue;
       for (ValueId v : node.inputs)
         if (flag(dependent_, v) && !needed_[static_cast<size_t>(v)]) {
@@ -85,8 +103,10 @@ class Engine {
 
   bool on_path(const Node& node) const {
     return node.op->diff != Diff::zero &&
-           std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return flag(needed_, v); }) &&
-           std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return flag(needed_, v); });
+           std::any_of(node.outputs.begin(), node.outputs.end(),
+                       [&](ValueId v) { return flag(needed_, v); }) &&
+           std::any_of(node.inputs.begin(), node.inputs.end(),
+                       [&](ValueId v) { return flag(needed_, v); });
   }
 
   // All operators without a gradient in one error.
@@ -95,7 +115,8 @@ class Engine {
     for (NodeId n = first_; n < end_; ++n) {
       const Node& node = g_.node(n);
       if (node.op->diff != Diff::missing || !on_path(node)) continue;
-      missing += format("{}{} (path from the target: {})", missing.empty() ? "" : "; ", label(node), path(n, target));
+      missing += format("{}{} (path from the target: {})", missing.empty() ? "" : "; ", label(node),
+                        path(n, target));
     }
     if (missing.empty()) return {};
     return unsupported("no gradient is known for {}", missing);
@@ -120,7 +141,8 @@ class Engine {
     grads_.assign(g_.values.size(), kNone);
     const std::string scope = b_.scope();
     if (flag(needed_, target.id()))
-      grads_[static_cast<size_t>(target.id())] = seed.valid() ? seed.id() : ops::ones_like(target).id();
+      grads_[static_cast<size_t>(target.id())] =
+          seed.valid() ? seed.id() : ops::ones_like(target).id();
     for (NodeId n = end_ - 1; n >= first_ && b_.status().ok(); --n) {
       if (!on_path(g_.node(n))) continue;
       const std::string& name = g_.node(n).name;
@@ -165,9 +187,10 @@ class Engine {
     return {};
   }
 
-  // Writes the node out with other operators and differentiates those. What the decomposition computes again and nothing else uses
-  // goes with dead-code elimination.
-  Result<std::vector<Value>> through_decomposition(const Node& node, std::span<const Value> out_grads,
+  // Writes the node out with other operators and differentiates those. What the decomposition
+  // computes again and nothing else uses goes with dead-code elimination.
+  Result<std::vector<Value>> through_decomposition(const Node& node,
+                                                   std::span<const Value> out_grads,
                                                    const std::vector<bool>& needs) {
     const NodeId first = static_cast<NodeId>(g_.nodes.size());
     DecomposeCtx c(b_, node.inputs, node.attrs, node.outputs.size(), label(node));
@@ -182,7 +205,8 @@ class Engine {
       }
     for (size_t k = 0; k < out_grads.size(); ++k) {
       if (!out_grads[k].valid()) continue;
-      HONE_ASSIGN(const std::vector<Value> grads, Engine(b_, wrt, first).run(c.outs[k], out_grads[k]));
+      HONE_ASSIGN(const std::vector<Value> grads,
+                  Engine(b_, wrt, first).run(c.outs[k], out_grads[k]));
       for (size_t i = 0; i < grads.size(); ++i) {
         Value& r = result[index[i]];
         r = r.valid() ? r + grads[i] : grads[i];
@@ -197,7 +221,8 @@ class Engine {
     grad = ops::cast(grad, want.dtype);
     if (!b_.status().ok()) return b_.status();
     if (grad.type() != want)
-      return internal("{}: its gradient rule gave {} for an input of {}", label(node), grad.type(), want);
+      return internal("{}: its gradient rule gave {} for an input of {}", label(node), grad.type(),
+                      want);
     ValueId& slot = grads_[static_cast<size_t>(input)];
     slot = slot == kNone ? grad.id() : (Value(&b_, slot) + grad).id();
     return {};
@@ -214,7 +239,8 @@ class Engine {
 
 }  // namespace
 
-Result<std::vector<Value>> differentiate(Builder& b, Value target, std::span<const Value> wrt, Value seed) {
+Result<std::vector<Value>> differentiate(Builder& b, Value target, std::span<const Value> wrt,
+                                         Value seed) {
   return Engine(b, wrt, 0).run(target, seed);
 }
 

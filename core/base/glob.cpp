@@ -8,7 +8,8 @@ namespace hone {
 
 namespace {
 
-// After a mismatch only the last star seen need take one character more: what an earlier one would take, the later one can too.
+// After a mismatch only the last star seen need take one character more: what an earlier one would
+// take, the later one can too.
 bool matches_one(std::string_view glob, std::string_view name) {
   constexpr size_t kNoStar = std::string_view::npos;
   size_t g = 0, n = 0, star = kNoStar, star_end = 0;

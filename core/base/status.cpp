@@ -6,15 +6,24 @@ namespace hone {
 
 std::string_view to_string(Code code) {
   switch (code) {
-    case Code::ok: return "ok";
-    case Code::invalid_argument: return "invalid argument";
-    case Code::invalid_model: return "invalid model";
-    case Code::unsupported: return "unsupported";
-    case Code::not_found: return "not found";
-    case Code::io_error: return "input/output error";
-    case Code::out_of_memory: return "out of memory";
-    case Code::cancelled: return "cancelled";
-    case Code::internal: return "internal error";
+    case Code::ok:
+      return "ok";
+    case Code::invalid_argument:
+      return "invalid argument";
+    case Code::invalid_model:
+      return "invalid model";
+    case Code::unsupported:
+      return "unsupported";
+    case Code::not_found:
+      return "not found";
+    case Code::io_error:
+      return "input/output error";
+    case Code::out_of_memory:
+      return "out of memory";
+    case Code::cancelled:
+      return "cancelled";
+    case Code::internal:
+      return "internal error";
   }
   return "unknown";
 }

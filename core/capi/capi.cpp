@@ -154,14 +154,15 @@ hone_code hone_session_create(const hone_model* model, const hone_session_option
 
 hone_code hone_session_run(hone_session* session, const hone_tensor* inputs, size_t count,
                            hone_result** result, hone_error* error) {
-  return guarded(error, {session, result, count ? static_cast<const void*>(inputs) : result}, [&]() -> Status {
-    HONE_ASSIGN(const std::vector<hone::NamedTensor> named, tensors_of(inputs, count));
-    HONE_ASSIGN(std::vector<hone::TensorData> outputs, session->session.run(named));
-    std::vector<std::string> names;
-    for (const hone::GraphOutput& o : session->session.model().graph.outputs)
-      names.push_back(o.name);
-    return make(result, std::move(names), std::move(outputs));
-  });
+  return guarded(
+      error, {session, result, count ? static_cast<const void*>(inputs) : result}, [&]() -> Status {
+        HONE_ASSIGN(const std::vector<hone::NamedTensor> named, tensors_of(inputs, count));
+        HONE_ASSIGN(std::vector<hone::TensorData> outputs, session->session.run(named));
+        std::vector<std::string> names;
+        for (const hone::GraphOutput& o : session->session.model().graph.outputs)
+          names.push_back(o.name);
+        return make(result, std::move(names), std::move(outputs));
+      });
 }
 
 void hone_session_free(hone_session* session) { delete session; }

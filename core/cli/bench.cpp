@@ -28,7 +28,8 @@ struct Timing {
   double first_s = 0;  ///< The first run, planning included.
   std::vector<double> runs_s;
   double at(double quantile) const {
-    return runs_s[std::min(runs_s.size() - 1, static_cast<size_t>(quantile * static_cast<double>(runs_s.size())))];
+    return runs_s[std::min(runs_s.size() - 1,
+                           static_cast<size_t>(quantile * static_cast<double>(runs_s.size())))];
   }
 };
 
@@ -52,7 +53,8 @@ Result<Timing> measure(double seconds, const std::function<Status()>& once) {
   return t;
 }
 
-// Pulls every floating-point output towards zero: what the loss is does not matter for time and memory.
+// Pulls every floating-point output towards zero: what the loss is does not matter for time and
+// memory.
 Result<Value> stand_in_loss(Builder& b, const NamedValues& outputs, const NamedValues&) {
   Value total;
   for (const auto& [name, v] : outputs.items()) {
@@ -68,28 +70,40 @@ Result<Value> stand_in_loss(Builder& b, const NamedValues& outputs, const NamedV
 void report(const Args& a, const Timing& t, const PlanInfo& plan, const SessionOptions& options) {
   const int64_t peak = platform::peak_resident_bytes();
   if (a.json) {
-    std::printf("{\"model\": %s, \"mode\": \"%s\", \"batch\": %lld, \"threads\": %d, \"median_ms\": %s, \"p10_ms\": %s, \"p90_ms\": %s, "
-                "\"first_ms\": %s, \"runs\": %zu, \"plan_peak_bytes\": %lld, \"arena_bytes\": %lld, \"lower_bound_bytes\": %lld, "
-                "\"packed_bytes\": %lld, \"state_bytes\": %lld, \"peak_resident_bytes\": %lld, \"flops\": %s, \"gflop_per_s\": %s}\n",
-                json_text(a.model).c_str(), a.train ? "train" : "infer", static_cast<long long>(a.dims.batch), options.threads,
-                json_number(t.at(0.5) * 1e3).c_str(), json_number(t.at(0.1) * 1e3).c_str(), json_number(t.at(0.9) * 1e3).c_str(),
-                json_number(t.first_s * 1e3).c_str(), t.runs_s.size(), static_cast<long long>(plan.arena_bytes + plan.packed_bytes + plan.state_bytes),
-                static_cast<long long>(plan.arena_bytes), static_cast<long long>(plan.lower_bound_bytes),
-                static_cast<long long>(plan.packed_bytes), static_cast<long long>(plan.state_bytes), static_cast<long long>(peak),
-                json_number(plan.flops).c_str(), json_number(plan.flops / t.at(0.5) * 1e-9).c_str());
+    std::printf(
+        "{\"model\": %s, \"mode\": \"%s\", \"batch\": %lld, \"threads\": %d, \"median_ms\": %s, "
+        "\"p10_ms\": %s, \"p90_ms\": %s, "
+        "\"first_ms\": %s, \"runs\": %zu, \"plan_peak_bytes\": %lld, \"arena_bytes\": %lld, "
+        "\"lower_bound_bytes\": %lld, "
+        "\"packed_bytes\": %lld, \"state_bytes\": %lld, \"peak_resident_bytes\": %lld, \"flops\": "
+        "%s, \"gflop_per_s\": %s}\n",
+        json_text(a.model).c_str(), a.train ? "train" : "infer",
+        static_cast<long long>(a.dims.batch), options.threads, json_number(t.at(0.5) * 1e3).c_str(),
+        json_number(t.at(0.1) * 1e3).c_str(), json_number(t.at(0.9) * 1e3).c_str(),
+        json_number(t.first_s * 1e3).c_str(), t.runs_s.size(),
+        static_cast<long long>(plan.arena_bytes + plan.packed_bytes + plan.state_bytes),
+        static_cast<long long>(plan.arena_bytes), static_cast<long long>(plan.lower_bound_bytes),
+        static_cast<long long>(plan.packed_bytes), static_cast<long long>(plan.state_bytes),
+        static_cast<long long>(peak), json_number(plan.flops).c_str(),
+        json_number(plan.flops / t.at(0.5) * 1e-9).c_str());
     return;
   }
   Table table({"", ""});
   table.add({"median", duration_text(t.at(0.5)) + format(" over {} runs", t.runs_s.size())});
   table.add({"10 % to 90 %", duration_text(t.at(0.1)) + " to " + duration_text(t.at(0.9))});
   table.add({"first run, with planning", duration_text(t.first_s)});
-  table.add({"rate", number_text(static_cast<double>(a.dims.batch) / t.at(0.5), 3) + " samples/s, " + number_text(plan.flops / t.at(0.5) * 1e-9, 3) + " Gflop/s"});
-  table.add({"plan: activations", bytes_text(plan.arena_bytes) + " (lower bound " + bytes_text(plan.lower_bound_bytes) + ")"});
-  table.add({"plan: weights", bytes_text(plan.state_bytes) + (a.train ? " with optimizer state" : "")});
+  table.add({"rate", number_text(static_cast<double>(a.dims.batch) / t.at(0.5), 3) +
+                         " samples/s, " + number_text(plan.flops / t.at(0.5) * 1e-9, 3) +
+                         " Gflop/s"});
+  table.add({"plan: activations", bytes_text(plan.arena_bytes) + " (lower bound " +
+                                      bytes_text(plan.lower_bound_bytes) + ")"});
+  table.add(
+      {"plan: weights", bytes_text(plan.state_bytes) + (a.train ? " with optimizer state" : "")});
   table.add({"plan: packed copies", bytes_text(plan.packed_bytes)});
   table.add({"peak of the process", bytes_text(peak)});
-  std::printf("%s: %s, batch %lld, %d threads\n%s", a.model.c_str(), a.train ? "training step (AdamW)" : "inference",
-              static_cast<long long>(a.dims.batch), options.threads, table.text().c_str());
+  std::printf("%s: %s, batch %lld, %d threads\n%s", a.model.c_str(),
+              a.train ? "training step (AdamW)" : "inference", static_cast<long long>(a.dims.batch),
+              options.threads, table.text().c_str());
 }
 
 Status bench(const Args& a) {
@@ -136,7 +150,9 @@ void add_bench(CLI::App& app, Action& action) {
   c->add_option("model", args->model, "The model: .hone or .onnx")->required()->type_name("MODEL");
   c->add_flag("--train", args->train, "Measure training steps (AdamW) rather than inference");
   c->add_flag("--json", args->json, "Print one JSON object");
-  c->add_option("--seconds", args->seconds, "How long to measure")->capture_default_str()->check(CLI::PositiveNumber);
+  c->add_option("--seconds", args->seconds, "How long to measure")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   args->dims.add_to(*c);
   args->device.add_to(*c);
   c->callback([args, &action] { action = [args] { return bench(*args); }; });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands of `hone`: each adds itself to the command line and, when chosen, leaves what is to be done in `action`.
+// The commands of `hone`: each adds itself to the command line and, when chosen, leaves what is to
+// be done in `action`.
 #pragma once
 
 #include <functional>

@@ -15,8 +15,12 @@
 namespace hone::cli {
 
 void DeviceArgs::add_to(CLI::App& command) {
-  command.add_option("--threads", threads, "Threads to use; 0: one a processor")->capture_default_str()->check(CLI::Range(0, 1024));
-  command.add_option("--device", device, "Where to run")->capture_default_str()->check(CLI::IsMember({"cpu", "vulkan", "cuda"}));
+  command.add_option("--threads", threads, "Threads to use; 0: one a processor")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1024));
+  command.add_option("--device", device, "Where to run")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"cpu", "vulkan", "cuda"}));
 }
 
 Result<SessionOptions> DeviceArgs::session() const {
@@ -27,14 +31,20 @@ Result<SessionOptions> DeviceArgs::session() const {
 }
 
 void TensorArgs::add_to(CLI::App& command) {
-  command.add_option("--input", inputs, "NAME=FILE.npy, once for each input")->type_name("NAME=FILE")->take_all();
-  command.add_option("--inputs", npz, "An .npz with one array for each input (names may start with in/)")->type_name("FILE.npz");
+  command.add_option("--input", inputs, "NAME=FILE.npy, once for each input")
+      ->type_name("NAME=FILE")
+      ->take_all();
+  command
+      .add_option("--inputs", npz,
+                  "An .npz with one array for each input (names may start with in/)")
+      ->type_name("FILE.npz");
 }
 
 namespace {
 
 bool is_input(const Graph& g, std::string_view name) {
-  return std::any_of(g.inputs.begin(), g.inputs.end(), [&](ValueId v) { return g.value(v).name == name; });
+  return std::any_of(g.inputs.begin(), g.inputs.end(),
+                     [&](ValueId v) { return g.value(v).name == name; });
 }
 
 std::string input_names(const Graph& g) {
@@ -53,7 +63,8 @@ Result<std::vector<NamedTensor>> TensorArgs::load(const Graph& g) const {
       const std::string name = full.rfind("in/", 0) == 0 ? full.substr(3) : full;
       if (!is_input(g, name)) {
         if (full.find('/') != std::string::npos) continue;  // targets and the like
-        return invalid("{}: array '{}' is no input of the model; its inputs are {}", npz, full, input_names(g));
+        return invalid("{}: array '{}' is no input of the model; its inputs are {}", npz, full,
+                       input_names(g));
       }
       HONE_ASSIGN(TensorData t, reader.read(full));
       out.push_back({name, std::move(t)});
@@ -61,24 +72,36 @@ Result<std::vector<NamedTensor>> TensorArgs::load(const Graph& g) const {
   }
   for (const std::string& text : inputs) {
     const size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0) return invalid("--input {}: expected NAME=FILE.npy", text);
+    if (equals == std::string::npos || equals == 0)
+      return invalid("--input {}: expected NAME=FILE.npy", text);
     const std::string name = text.substr(0, equals);
-    if (!is_input(g, name)) return invalid("--input {}: the model has no input '{}'; its inputs are {}", text, name, input_names(g));
+    if (!is_input(g, name))
+      return invalid("--input {}: the model has no input '{}'; its inputs are {}", text, name,
+                     input_names(g));
     HONE_ASSIGN(TensorData t, read_npy(text.substr(equals + 1)));
     out.push_back({name, std::move(t)});
   }
   for (ValueId v : g.inputs) {
     const std::string& name = g.value(v).name;
-    const auto count = std::count_if(out.begin(), out.end(), [&](const NamedTensor& t) { return t.name == name; });
-    if (count == 0) return invalid("input '{}' is missing: give --input {}=FILE.npy, or an array of that name in --inputs FILE.npz", name, name);
+    const auto count =
+        std::count_if(out.begin(), out.end(), [&](const NamedTensor& t) { return t.name == name; });
+    if (count == 0)
+      return invalid(
+          "input '{}' is missing: give --input {}=FILE.npy, or an array of that name in --inputs "
+          "FILE.npz",
+          name, name);
     if (count > 1) return invalid("input '{}' is given twice", name);
   }
   return out;
 }
 
 void DimArgs::add_to(CLI::App& command) {
-  command.add_option("--batch", batch, "Extent of the batch axis")->capture_default_str()->check(CLI::PositiveNumber);
-  command.add_option("--dim", dims, "NAME=N: what a named dimension stands for")->type_name("NAME=N")->take_all();
+  command.add_option("--batch", batch, "Extent of the batch axis")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command.add_option("--dim", dims, "NAME=N: what a named dimension stands for")
+      ->type_name("NAME=N")
+      ->take_all();
 }
 
 Result<std::vector<Shape>> DimArgs::shapes(const Graph& g) const {
@@ -88,9 +111,11 @@ Result<std::vector<Shape>> DimArgs::shapes(const Graph& g) const {
     const std::string name = text.substr(0, equals);
     const auto it = std::find(g.dim_names.begin(), g.dim_names.end(), name);
     char* end = nullptr;
-    const long long n = equals == std::string::npos ? -1 : std::strtoll(text.c_str() + equals + 1, &end, 10);
+    const long long n =
+        equals == std::string::npos ? -1 : std::strtoll(text.c_str() + equals + 1, &end, 10);
     if (n < 0 || !end || *end) return invalid("--dim {}: expected NAME=N", text);
-    if (it == g.dim_names.end()) return invalid("--dim {}: the model has no dimension '{}'", text, name);
+    if (it == g.dim_names.end())
+      return invalid("--dim {}: the model has no dimension '{}'", text, name);
     bound[static_cast<size_t>(it - g.dim_names.begin())] = n;
   }
   std::vector<Shape> out;
@@ -108,11 +133,14 @@ Result<std::vector<Shape>> DimArgs::shapes(const Graph& g) const {
 }
 
 Result<TensorData> made_up(const TensorType& type, uint64_t seed) {
-  HONE_ASSIGN(TensorData t, TensorData::allocate({is_float(type.dtype) ? DType::f32 : DType::i64, type.shape}));
+  HONE_ASSIGN(TensorData t,
+              TensorData::allocate({is_float(type.dtype) ? DType::f32 : DType::i64, type.shape}));
   for (int64_t i = 0; i < t.numel(); ++i) {
     const float u = Philox::uniform(seed, 0, static_cast<uint64_t>(i));
-    if (is_float(type.dtype)) t.as_mutable<float>()[i] = 2 * u - 1;
-    else t.as_mutable<int64_t>()[i] = u < 0.5f ? 0 : 1;
+    if (is_float(type.dtype))
+      t.as_mutable<float>()[i] = 2 * u - 1;
+    else
+      t.as_mutable<int64_t>()[i] = u < 0.5f ? 0 : 1;
   }
   return cast(t, type.dtype);
 }
@@ -120,7 +148,9 @@ Result<TensorData> made_up(const TensorType& type, uint64_t seed) {
 std::string file_name(std::string_view name) {
   std::string out(name);
   for (char& c : out)
-    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.')) c = '_';
+    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+          c == '-' || c == '.'))
+      c = '_';
   if (out.empty() || out[0] == '.') out.insert(0, "_");
   return out;
 }
@@ -136,12 +166,14 @@ std::string json_text(std::string_view s) {
   std::string out = "\"";
   for (char c : s) {
     const unsigned char u = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') out += '\\', out += c;
+    if (c == '"' || c == '\\')
+      out += '\\', out += c;
     else if (u < 0x20) {
       char buf[8];
       std::snprintf(buf, sizeof buf, "\\u%04x", u);
       out += buf;
-    } else out += c;
+    } else
+      out += c;
   }
   return out + "\"";
 }

@@ -24,7 +24,8 @@ struct TensorArgs {
   std::vector<std::string> inputs;
   std::string npz;
   void add_to(CLI::App& command);
-  /// Inputs of the model; an archive's arrays may carry the prefix "in/", arrays that are no input are an error unless prefixed otherwise.
+  /// Inputs of the model; an archive's arrays may carry the prefix "in/", arrays that are no input
+  /// are an error unless prefixed otherwise.
   Result<std::vector<NamedTensor>> load(const Graph& g) const;
 };
 
@@ -33,7 +34,8 @@ struct DimArgs {
   int64_t batch = 1;
   std::vector<std::string> dims;
   void add_to(CLI::App& command);
-  /// Shapes of the model's inputs. Named first axes are the batch unless --dim says otherwise; other names default to 1.
+  /// Shapes of the model's inputs. Named first axes are the batch unless --dim says otherwise;
+  /// other names default to 1.
   Result<std::vector<Shape>> shapes(const Graph& g) const;
 };
 

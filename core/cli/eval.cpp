@@ -27,7 +27,8 @@ Status eval(const Args& a) {
   HONE_ASSIGN(options.session, a.device.session());
   HONE_ASSIGN(Trainer trainer, Trainer::create(m, options));
   HONE_ASSIGN(const Score score, judge(trainer, data, terms, a.batch));
-  std::printf("%s on %s, %lld samples: %s\n", a.model.c_str(), a.data.c_str(), static_cast<long long>(score.samples), score.text().c_str());
+  std::printf("%s on %s, %lld samples: %s\n", a.model.c_str(), a.data.c_str(),
+              static_cast<long long>(score.samples), score.text().c_str());
   return {};
 }
 
@@ -35,11 +36,18 @@ Status eval(const Args& a) {
 
 void add_eval(CLI::App& app, Action& action) {
   auto args = std::make_shared<Args>();
-  CLI::App* c = app.add_subcommand("eval", "Judge a model on data: loss, and accuracy where the loss has a cross-entropy");
+  CLI::App* c = app.add_subcommand(
+      "eval", "Judge a model on data: loss, and accuracy where the loss has a cross-entropy");
   c->add_option("model", args->model, "The model: .hone or .onnx")->required()->type_name("MODEL");
-  c->add_option("--data", args->data, "Arrays named as the model's inputs and the loss's targets")->required()->type_name("FILE.npz");
-  c->add_option("--loss", args->loss, "The loss, as for 'hone train'")->required()->type_name("LOSS");
-  c->add_option("--batch", args->batch, "Samples at a time")->capture_default_str()->check(CLI::PositiveNumber);
+  c->add_option("--data", args->data, "Arrays named as the model's inputs and the loss's targets")
+      ->required()
+      ->type_name("FILE.npz");
+  c->add_option("--loss", args->loss, "The loss, as for 'hone train'")
+      ->required()
+      ->type_name("LOSS");
+  c->add_option("--batch", args->batch, "Samples at a time")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   args->device.add_to(*c);
   c->callback([args, &action] { action = [args] { return eval(*args); }; });
 }

@@ -24,10 +24,14 @@ struct Args {
 
 void print_signature(const Graph& g) {
   Table t({"", "name", "dtype", "shape"});
-  for (ValueId v : g.inputs) t.add({"input", g.value(v).name, std::string(to_string(g.type(v).dtype)), to_string(g, g.type(v).shape)});
+  for (ValueId v : g.inputs)
+    t.add({"input", g.value(v).name, std::string(to_string(g.type(v).dtype)),
+           to_string(g, g.type(v).shape)});
   for (const GraphOutput& o : g.outputs) {
     const ValueInfo& v = g.value(o.value);
-    const std::string shape = o.has_declared ? to_string(g, o.declared) : v.typed ? to_string(g, v.type.shape) : "?";
+    const std::string shape = o.has_declared ? to_string(g, o.declared)
+                              : v.typed      ? to_string(g, v.type.shape)
+                                             : "?";
     t.add({"output", o.name, v.typed ? std::string(to_string(v.type.dtype)) : "", shape});
   }
   std::printf("Signature\n%s\n", t.text().c_str());
@@ -43,9 +47,12 @@ void print_parameters(const Graph& g, bool all) {
   for (const ValueInfo& v : g.values) {
     if (v.kind == ValueKind::constant) constants.add(v);
     if (v.kind != ValueKind::state) continue;
-    if (v.role == StateRole::buffer) buffers.add(v);
-    else (v.trainable ? trainable : frozen).add(v);
-    rows.add({v.name, std::string(to_string(v.type.dtype)), to_string(v.type.shape), count_text(v.type.numel())});
+    if (v.role == StateRole::buffer)
+      buffers.add(v);
+    else
+      (v.trainable ? trainable : frozen).add(v);
+    rows.add({v.name, std::string(to_string(v.type.dtype)), to_string(v.type.shape),
+              count_text(v.type.numel())});
   }
   Table t({"weights", "tensors", "numbers", "size"});
   const auto line = [&](const char* what, const Sum& s) {
@@ -63,7 +70,8 @@ void print_operators(const Graph& g) {
   std::map<std::string_view, int64_t> counts;
   for (const Node& n : g.nodes) ++counts[n.op->name];
   std::vector<std::pair<std::string_view, int64_t>> sorted(counts.begin(), counts.end());
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
   Table t({"operator", "nodes"});
   for (const auto& [name, n] : sorted) t.add({std::string(name), count_text(n)});
   t.add({"all", count_text(static_cast<int64_t>(g.nodes.size()))});
@@ -76,17 +84,26 @@ Status print_plan(const Args& a, const Model& m) {
   HONE_ASSIGN(Session session, Session::create(m, options));
   HONE_ASSIGN(const PlanInfo plan, session.plan(shapes));
   std::printf("Inference plan for");
-  for (size_t i = 0; i < shapes.size(); ++i) std::printf(" %s%s", m.graph.value(m.graph.inputs[i]).name.c_str(), to_string(shapes[i]).c_str());
-  const double over = plan.lower_bound_bytes ? 100.0 * static_cast<double>(plan.arena_bytes - plan.lower_bound_bytes) / static_cast<double>(plan.lower_bound_bytes) : 0;
-  std::printf("\n  activations %s (%.1f %% above the lower bound), weights %s, packed copies %s; %s steps, %s flop\n%s",
-              bytes_text(plan.arena_bytes).c_str(), over, bytes_text(plan.state_bytes).c_str(), bytes_text(plan.packed_bytes).c_str(),
-              count_text(plan.steps).c_str(), number_text(plan.flops, 3).c_str(), plan.text.c_str());
+  for (size_t i = 0; i < shapes.size(); ++i)
+    std::printf(" %s%s", m.graph.value(m.graph.inputs[i]).name.c_str(),
+                to_string(shapes[i]).c_str());
+  const double over = plan.lower_bound_bytes
+                          ? 100.0 * static_cast<double>(plan.arena_bytes - plan.lower_bound_bytes) /
+                                static_cast<double>(plan.lower_bound_bytes)
+                          : 0;
+  std::printf(
+      "\n  activations %s (%.1f %% above the lower bound), weights %s, packed copies %s; %s steps, "
+      "%s flop\n%s",
+      bytes_text(plan.arena_bytes).c_str(), over, bytes_text(plan.state_bytes).c_str(),
+      bytes_text(plan.packed_bytes).c_str(), count_text(plan.steps).c_str(),
+      number_text(plan.flops, 3).c_str(), plan.text.c_str());
   return {};
 }
 
 Status inspect(const Args& a) {
   HONE_ASSIGN(const Model m, open_model(a.model));
-  std::printf("%s%s%s\n\n", a.model.c_str(), m.graph.name.empty() ? "" : ": ", m.graph.name.c_str());
+  std::printf("%s%s%s\n\n", a.model.c_str(), m.graph.name.empty() ? "" : ": ",
+              m.graph.name.c_str());
   print_signature(m.graph);
   print_parameters(m.graph, a.parameters);
   print_operators(m.graph);
@@ -103,7 +120,8 @@ Status inspect(const Args& a) {
 
 void add_inspect(CLI::App& app, Action& action) {
   auto args = std::make_shared<Args>();
-  CLI::App* c = app.add_subcommand("inspect", "Show signature, weights, operators, metadata and plan of a model");
+  CLI::App* c = app.add_subcommand(
+      "inspect", "Show signature, weights, operators, metadata and plan of a model");
   c->add_option("model", args->model, "The model: .hone or .onnx")->required()->type_name("MODEL");
   c->add_flag("--parameters", args->parameters, "List every parameter and buffer");
   c->add_flag("--graph", args->graph, "List every node");

@@ -31,7 +31,9 @@ Status run(const Args& a) {
     const std::string path = a.folder + "/" + file_name(name) + ".npy";
     HONE_TRY(write_npy(path, outputs[i]));
     const std::string text = describe(outputs[i], 0);
-    std::printf("%s: %s -> %s\n", name.c_str(), text.substr(0, text.find_first_of("\n[", text.find(']') + 1)).c_str(), path.c_str());
+    std::printf("%s: %s -> %s\n", name.c_str(),
+                text.substr(0, text.find_first_of("\n[", text.find(']') + 1)).c_str(),
+                path.c_str());
   }
   return {};
 }
@@ -43,7 +45,9 @@ void add_run(CLI::App& app, Action& action) {
   CLI::App* c = app.add_subcommand("run", "Run a model on inputs from files");
   c->add_option("model", args->model, "The model: .hone or .onnx")->required()->type_name("MODEL");
   args->tensors.add_to(*c);
-  c->add_option("--output-dir", args->folder, "Folder for one .npy per output")->required()->type_name("DIR");
+  c->add_option("--output-dir", args->folder, "Folder for one .npy per output")
+      ->required()
+      ->type_name("DIR");
   args->device.add_to(*c);
   c->callback([args, &action] { action = [args] { return run(*args); }; });
 }

@@ -19,11 +19,13 @@ std::string print(const char* format, double v) {
 
 // Columns a text takes: bytes that continue a UTF-8 character take none.
 size_t width_of(std::string_view s) {
-  return static_cast<size_t>(std::count_if(s.begin(), s.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<size_t>(std::count_if(
+      s.begin(), s.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 bool looks_numeric(std::string_view s) {
-  return !s.empty() && ((s[0] >= '0' && s[0] <= '9') || s[0] == '-' || s[0] == '+') && s.find('[') == std::string_view::npos;
+  return !s.empty() && ((s[0] >= '0' && s[0] <= '9') || s[0] == '-' || s[0] == '+') &&
+         s.find('[') == std::string_view::npos;
 }
 
 }  // namespace
@@ -38,7 +40,8 @@ std::string bytes_text(int64_t bytes) {
 
 std::string count_text(int64_t n) {
   std::string digits = std::to_string(n < 0 ? -n : n);
-  for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3) digits.insert(static_cast<size_t>(i), ",");
+  for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3)
+    digits.insert(static_cast<size_t>(i), ",");
   return n < 0 ? "-" + digits : digits;
 }
 
@@ -48,8 +51,12 @@ std::string duration_text(double s) {
   if (s < 60) return print("%.1f s", s);
   const int64_t whole = static_cast<int64_t>(s + 0.5);
   char buf[64];
-  if (whole < 3600) std::snprintf(buf, sizeof buf, "%d:%02d min", static_cast<int>(whole / 60), static_cast<int>(whole % 60));
-  else std::snprintf(buf, sizeof buf, "%d:%02d h", static_cast<int>(whole / 3600), static_cast<int>(whole / 60 % 60));
+  if (whole < 3600)
+    std::snprintf(buf, sizeof buf, "%d:%02d min", static_cast<int>(whole / 60),
+                  static_cast<int>(whole % 60));
+  else
+    std::snprintf(buf, sizeof buf, "%d:%02d h", static_cast<int>(whole / 3600),
+                  static_cast<int>(whole / 60 % 60));
   return buf;
 }
 
@@ -69,7 +76,9 @@ std::string Table::text(std::string_view indent) const {
     for (size_t c = 0; c < rows_[r].size(); ++c) {
       const std::string& cell = rows_[r][c];
       const std::string fill(widths[c] - width_of(cell), ' ');
-      const bool right = r == 0 ? rows_.size() > 1 && c < rows_[1].size() && looks_numeric(rows_[1][c]) : looks_numeric(cell);
+      const bool right = r == 0
+                             ? rows_.size() > 1 && c < rows_[1].size() && looks_numeric(rows_[1][c])
+                             : looks_numeric(cell);
       line += right ? fill + cell : cell + fill;
       if (c + 1 < rows_[r].size()) line += "  ";
     }
@@ -84,7 +93,10 @@ std::string Table::text(std::string_view indent) const {
 }
 
 Progress::Progress(std::string what, int64_t total, std::string unit)
-    : what_(std::move(what)), unit_(std::move(unit)), total_(total), start_(platform::now_ns()),
+    : what_(std::move(what)),
+      unit_(std::move(unit)),
+      total_(total),
+      start_(platform::now_ns()),
       terminal_(platform::is_terminal(platform::Stream::error)) {}
 
 Progress::~Progress() { finish(); }
@@ -102,8 +114,10 @@ void Progress::draw(int64_t done, const std::string& note, int64_t now) {
   const double rate = elapsed > 0 ? static_cast<double>(done) / elapsed : 0;
   std::string tail = "  " + count_text(done) + "/" + count_text(total_);
   if (rate > 0) tail += "  " + number_text(rate, 3) + " " + unit_ + "/s";
-  if (done < total_ && rate > 0) tail += "  " + duration_text(static_cast<double>(total_ - done) / rate) + " left";
-  else tail += "  " + duration_text(elapsed);
+  if (done < total_ && rate > 0)
+    tail += "  " + duration_text(static_cast<double>(total_ - done) / rate) + " left";
+  else
+    tail += "  " + duration_text(elapsed);
   if (!note.empty()) tail += "  " + note;
   if (!terminal_) {
     std::fprintf(stderr, "%s%s\n", what_.c_str(), tail.c_str());

@@ -30,7 +30,8 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// Progress of long work on standard error: a bar with rate and time left on a terminal, a plain line now and then elsewhere.
+/// Progress of long work on standard error: a bar with rate and time left on a terminal, a plain
+/// line now and then elsewhere.
 class Progress {
  public:
   Progress(std::string what, int64_t total, std::string unit);

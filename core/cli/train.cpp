@@ -32,8 +32,11 @@ struct Args {
 
 Result<OptimizerOptions> optimizer_options(const Args& a) {
   OptimizerOptions o;
-  o.kind = a.optimizer == "sgd" ? OptimizerKind::sgd : a.optimizer == "adam" ? OptimizerKind::adam : OptimizerKind::adamw;
-  if (o.kind != OptimizerKind::sgd && a.momentum != 0) return invalid("--momentum belongs to --optimizer sgd, not {}", a.optimizer);
+  o.kind = a.optimizer == "sgd"    ? OptimizerKind::sgd
+           : a.optimizer == "adam" ? OptimizerKind::adam
+                                   : OptimizerKind::adamw;
+  if (o.kind != OptimizerKind::sgd && a.momentum != 0)
+    return invalid("--momentum belongs to --optimizer sgd, not {}", a.optimizer);
   o.lr = a.lr;
   o.momentum = a.momentum;
   o.nesterov = a.nesterov;
@@ -45,8 +48,10 @@ Result<OptimizerOptions> optimizer_options(const Args& a) {
 std::function<double(int64_t)> schedule(const Args& a, int64_t steps) {
   return [lr = a.lr, kind = a.schedule, warmup = a.warmup, steps](int64_t step) {
     if (step < warmup) return lr * static_cast<double>(step + 1) / static_cast<double>(warmup);
-    const double t = static_cast<double>(step - warmup) / static_cast<double>(std::max<int64_t>(1, steps - warmup));
-    if (kind == "cosine") return lr * 0.5 * (1 + std::cos(3.14159265358979323846 * std::min(1.0, t)));
+    const double t = static_cast<double>(step - warmup) /
+                     static_cast<double>(std::max<int64_t>(1, steps - warmup));
+    if (kind == "cosine")
+      return lr * 0.5 * (1 + std::cos(3.14159265358979323846 * std::min(1.0, t)));
     if (kind == "linear") return lr * std::max(0.0, 1 - t);
     return lr;
   };
@@ -89,14 +94,18 @@ class Run {
     if (!a_.val_data.empty()) {
       HONE_ASSIGN(val_, open_data(a_.val_data, model_.graph, terms_));
     } else if (a_.val_fraction > 0) {
-      const int64_t n = data_->size(), held = static_cast<int64_t>(a_.val_fraction * static_cast<double>(n));
-      if (held < 1 || held >= n) return invalid("--val-fraction {} of {} samples leaves {} to train on and {} to validate", a_.val_fraction, n, n - held, held);
+      const int64_t n = data_->size(),
+                    held = static_cast<int64_t>(a_.val_fraction * static_cast<double>(n));
+      if (held < 1 || held >= n)
+        return invalid("--val-fraction {} of {} samples leaves {} to train on and {} to validate",
+                       a_.val_fraction, n, n - held, held);
       val_ = slice_dataset(data_, n - held, held);
       data_ = slice_dataset(data_, 0, n - held);
     }
     HONE_ASSIGN(DataLoader loader, DataLoader::create(data_, {.batch = a_.batch, .seed = a_.seed}));
     loader_ = std::make_unique<DataLoader>(std::move(loader));
-    steps_ = a_.steps > 0 ? a_.steps : std::max<int64_t>(1, a_.epochs) * loader_->batches_per_epoch();
+    steps_ =
+        a_.steps > 0 ? a_.steps : std::max<int64_t>(1, a_.epochs) * loader_->batches_per_epoch();
     TrainerOptions options;
     HONE_ASSIGN(options.loss, parse_loss(a_.loss));
     HONE_ASSIGN(options.optimizer, optimizer_options(a_));
@@ -123,13 +132,15 @@ class Run {
   Status resume() {
     HONE_ASSIGN(const Checkpoint c, load_checkpoint(a_.resume));
     if (c.base_hash != base_hash_)
-      return invalid("{}: belongs to a training of another model (weights {}, this one's are {})", a_.resume, c.base_hash, base_hash_);
+      return invalid("{}: belongs to a training of another model (weights {}, this one's are {})",
+                     a_.resume, c.base_hash, base_hash_);
     Trainer::State state;
     state.step = c.step;
     state.entries = c.tensors;
     HONE_TRY(trainer_->restore(state).with_context(a_.resume));
     HONE_TRY(loader_->seek(c.loader.epoch, c.loader.index).with_context(a_.resume));
-    std::printf("Resumed from %s at step %lld\n", a_.resume.c_str(), static_cast<long long>(c.step));
+    std::printf("Resumed from %s at step %lld\n", a_.resume.c_str(),
+                static_cast<long long>(c.step));
     return {};
   }
 
@@ -154,24 +165,29 @@ class Run {
   }
 
   Status train() {
-    std::printf("Training %zu of the model's tensors on %s samples, %lld steps of %lld\n", trainer_->trainable().size(),
-                count_text(data_->size()).c_str(), static_cast<long long>(steps_), static_cast<long long>(a_.batch));
+    std::printf("Training %zu of the model's tensors on %s samples, %lld steps of %lld\n",
+                trainer_->trainable().size(), count_text(data_->size()).c_str(),
+                static_cast<long long>(steps_), static_cast<long long>(a_.batch));
     Progress progress("train", steps_, "steps");
     double smooth = 0;
     while (trainer_->steps() < steps_) {
       HONE_ASSIGN(const std::span<const NamedTensor> batch, loader_->next());
       HONE_ASSIGN(const StepResult r, trainer_->step(batch));
       smooth = r.step == 0 || smooth == 0 ? r.loss : 0.95 * smooth + 0.05 * r.loss;
-      std::string line = format("{\"step\": {}, \"loss\": ", r.step) + json_number(r.loss) + ", \"lr\": " + json_number(r.lr);
+      std::string line = format("{\"step\": {}, \"loss\": ", r.step) + json_number(r.loss) +
+                         ", \"lr\": " + json_number(r.lr);
       if (a_.clip_norm > 0) line += ", \"grad_norm\": " + json_number(r.grad_norm);
       log_.line(line + "}");
       run_log_.line(line + "}");
       const int64_t done = trainer_->steps();
       progress.update(done, "loss " + number_text(smooth));
       const bool epoch_end = done % loader_->batches_per_epoch() == 0;
-      const bool validate = val_ && (done == steps_ || (a_.val_every > 0 ? done % a_.val_every == 0 : epoch_end));
+      const bool validate =
+          val_ && (done == steps_ || (a_.val_every > 0 ? done % a_.val_every == 0 : epoch_end));
       if (validate) HONE_TRY(validate_now(done, progress));
-      if (!a_.run_dir.empty() && (done == steps_ || (a_.checkpoint_every > 0 ? done % a_.checkpoint_every == 0 : epoch_end)))
+      if (!a_.run_dir.empty() &&
+          (done == steps_ ||
+           (a_.checkpoint_every > 0 ? done % a_.checkpoint_every == 0 : epoch_end)))
         HONE_TRY(save_checkpoint_now());
     }
     progress.finish();
@@ -183,9 +199,11 @@ class Run {
     HONE_ASSIGN(const Score score, judge(*trainer_, val_, terms_, a_.batch));
     progress.finish();
     const bool better = !has_best_ || score.loss < best_;
-    std::printf("step %lld: validation %s%s\n", static_cast<long long>(done), score.text().c_str(), better ? " (best so far)" : "");
-    const std::string line = format("{\"step\": {}, \"val_loss\": ", done) + json_number(score.loss) +
-                             (score.accuracy >= 0 ? ", \"val_accuracy\": " + json_number(score.accuracy) : "") + "}";
+    std::printf("step %lld: validation %s%s\n", static_cast<long long>(done), score.text().c_str(),
+                better ? " (best so far)" : "");
+    const std::string line =
+        format("{\"step\": {}, \"val_loss\": ", done) + json_number(score.loss) +
+        (score.accuracy >= 0 ? ", \"val_accuracy\": " + json_number(score.accuracy) : "") + "}";
     run_log_.line(line);
     if (!better) return {};
     has_best_ = true;
@@ -232,21 +250,30 @@ void apply_config(CLI::App& c, const std::string& path) {
   try {
     table = toml::parse_file(path);
   } catch (const toml::parse_error& e) {
-    throw CLI::ValidationError("--config", path + ", line " + std::to_string(e.source().begin.line) + ": " + std::string(e.description()));
+    throw CLI::ValidationError("--config", path + ", line " +
+                                               std::to_string(e.source().begin.line) + ": " +
+                                               std::string(e.description()));
   }
   for (const auto& [key, value] : table) {
     std::string name(key.str());
     for (char& ch : name)
       if (ch == '_') ch = '-';
     CLI::Option* option = c.get_option_no_throw("--" + name);
-    if (!option || name == "config") throw CLI::ValidationError("--config", path + ": there is no option '" + name + "'");
+    if (!option || name == "config")
+      throw CLI::ValidationError("--config", path + ": there is no option '" + name + "'");
     if (option->count() > 0) continue;
     std::string text;
-    if (const auto s = value.value<std::string>(); s && value.is_string()) text = *s;
-    else if (value.is_boolean()) text = *value.value<bool>() ? "true" : "false";
-    else if (value.is_integer()) text = std::to_string(*value.value<int64_t>());
-    else if (value.is_floating_point()) text = number_text(*value.value<double>(), 17);
-    else throw CLI::ValidationError("--config", path + ": '" + name + "' must be a text, a number or true/false");
+    if (const auto s = value.value<std::string>(); s && value.is_string())
+      text = *s;
+    else if (value.is_boolean())
+      text = *value.value<bool>() ? "true" : "false";
+    else if (value.is_integer())
+      text = std::to_string(*value.value<int64_t>());
+    else if (value.is_floating_point())
+      text = number_text(*value.value<double>(), 17);
+    else
+      throw CLI::ValidationError("--config",
+                                 path + ": '" + name + "' must be a text, a number or true/false");
     option->add_result(text);
     option->run_callback();
   }
@@ -268,31 +295,69 @@ void add_train(CLI::App& app, Action& action) {
   Args& a = *args;
   CLI::App* c = app.add_subcommand("train", "Train a model on data");
   c->add_option("model", a.model, "The model: .onnx or .hone")->required()->type_name("MODEL");
-  c->add_option("-o,--output", a.out, "The trained model, a .hone file")->required()->type_name("FILE");
-  c->add_option("--config", a.config, "A TOML file with any of these options")->type_name("FILE.toml");
-  c->add_option("--data", a.data, "Arrays named as the model's inputs (or in/NAME) and the loss's targets; the first axis counts samples")->type_name("FILE.npz");
-  c->add_option("--loss", a.loss, "For example 'cross_entropy(logits, target/label)'; also mse, l1, smooth_l1, huber, bce_with_logits; sums with weights")->type_name("LOSS");
-  c->add_option("--optimizer", a.optimizer, "Update rule")->capture_default_str()->check(CLI::IsMember({"sgd", "adam", "adamw"}));
-  c->add_option("--lr", a.lr, "Learning rate")->capture_default_str()->check(CLI::NonNegativeNumber);
-  c->add_option("--momentum", a.momentum, "Momentum of sgd")->capture_default_str()->check(CLI::Range(0.0, 1.0));
+  c->add_option("-o,--output", a.out, "The trained model, a .hone file")
+      ->required()
+      ->type_name("FILE");
+  c->add_option("--config", a.config, "A TOML file with any of these options")
+      ->type_name("FILE.toml");
+  c->add_option("--data", a.data,
+                "Arrays named as the model's inputs (or in/NAME) and the loss's targets; the first "
+                "axis counts samples")
+      ->type_name("FILE.npz");
+  c->add_option("--loss", a.loss,
+                "For example 'cross_entropy(logits, target/label)'; also mse, l1, smooth_l1, "
+                "huber, bce_with_logits; sums with weights")
+      ->type_name("LOSS");
+  c->add_option("--optimizer", a.optimizer, "Update rule")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"sgd", "adam", "adamw"}));
+  c->add_option("--lr", a.lr, "Learning rate")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  c->add_option("--momentum", a.momentum, "Momentum of sgd")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0));
   c->add_flag("--nesterov", a.nesterov, "Nesterov momentum");
-  c->add_option("--weight-decay", a.weight_decay, "Weight decay (decoupled in adamw)")->capture_default_str()->check(CLI::NonNegativeNumber);
-  c->add_option("--clip-norm", a.clip_norm, "Largest global norm of the gradients; 0: do not clip")->capture_default_str()->check(CLI::NonNegativeNumber);
-  c->add_option("--schedule", a.schedule, "Learning rate over time")->capture_default_str()->check(CLI::IsMember({"constant", "linear", "cosine"}));
-  c->add_option("--warmup", a.warmup, "Steps of linear warm-up")->capture_default_str()->check(CLI::NonNegativeNumber);
-  c->add_option("--batch", a.batch, "Samples a step")->capture_default_str()->check(CLI::PositiveNumber);
+  c->add_option("--weight-decay", a.weight_decay, "Weight decay (decoupled in adamw)")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  c->add_option("--clip-norm", a.clip_norm, "Largest global norm of the gradients; 0: do not clip")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  c->add_option("--schedule", a.schedule, "Learning rate over time")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"constant", "linear", "cosine"}));
+  c->add_option("--warmup", a.warmup, "Steps of linear warm-up")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  c->add_option("--batch", a.batch, "Samples a step")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   auto* steps = c->add_option("--steps", a.steps, "Steps in all")->check(CLI::PositiveNumber);
-  c->add_option("--epochs", a.epochs, "Passes over the data, instead of --steps (default 1)")->check(CLI::PositiveNumber)->excludes(steps);
+  c->add_option("--epochs", a.epochs, "Passes over the data, instead of --steps (default 1)")
+      ->check(CLI::PositiveNumber)
+      ->excludes(steps);
   c->add_option("--seed", a.seed, "Of shuffling and dropout")->capture_default_str();
-  c->add_option("--trainable", a.trainable, "Globs of the parameters to train, separated by commas")->capture_default_str()->type_name("PATTERN");
+  c->add_option("--trainable", a.trainable, "Globs of the parameters to train, separated by commas")
+      ->capture_default_str()
+      ->type_name("PATTERN");
   c->add_option("--val-data", a.val_data, "Data to validate on")->type_name("FILE.npz");
-  c->add_option("--val-fraction", a.val_fraction, "Or: hold back this part of the data, from its end")->check(CLI::Range(0.0, 1.0));
-  c->add_option("--val-every", a.val_every, "Steps between validations (default: an epoch)")->check(CLI::PositiveNumber);
-  c->add_option("--run-dir", a.run_dir, "Folder for config.toml, log.jsonl, last.ckpt and best.hone")->type_name("DIR");
-  c->add_option("--checkpoint-every", a.checkpoint_every, "Steps between checkpoints in the run folder (default: an epoch)")->check(CLI::PositiveNumber);
-  c->add_option("--resume", a.resume, "Go on from a checkpoint, bit for bit")->type_name("FILE.ckpt");
+  c->add_option("--val-fraction", a.val_fraction,
+                "Or: hold back this part of the data, from its end")
+      ->check(CLI::Range(0.0, 1.0));
+  c->add_option("--val-every", a.val_every, "Steps between validations (default: an epoch)")
+      ->check(CLI::PositiveNumber);
+  c->add_option("--run-dir", a.run_dir,
+                "Folder for config.toml, log.jsonl, last.ckpt and best.hone")
+      ->type_name("DIR");
+  c->add_option("--checkpoint-every", a.checkpoint_every,
+                "Steps between checkpoints in the run folder (default: an epoch)")
+      ->check(CLI::PositiveNumber);
+  c->add_option("--resume", a.resume, "Go on from a checkpoint, bit for bit")
+      ->type_name("FILE.ckpt");
   c->add_option("--log", a.log, "One JSON object a step")->type_name("FILE.jsonl");
-  c->add_option("--dump-gradients", a.gradients, "The first step's gradients by parameter name")->type_name("FILE.npz");
+  c->add_option("--dump-gradients", a.gradients, "The first step's gradients by parameter name")
+      ->type_name("FILE.npz");
   a.device.add_to(*c);
   c->callback([args, c, &action] {
     if (!args->config.empty()) apply_config(*c, args->config);

@@ -11,9 +11,11 @@
 
 namespace hone::cli {
 
-/// The arrays of an .npz that the model's inputs and the loss's targets name (inputs may carry the prefix "in/"); others are ignored.
-/// Errors: invalid_argument naming what is missing and what there is.
-Result<std::shared_ptr<const Dataset>> open_data(const std::string& path, const Graph& g, const std::vector<LossTerm>& loss);
+/// The arrays of an .npz that the model's inputs and the loss's targets name (inputs may carry the
+/// prefix "in/"); others are ignored. Errors: invalid_argument naming what is missing and what
+/// there is.
+Result<std::shared_ptr<const Dataset>> open_data(const std::string& path, const Graph& g,
+                                                 const std::vector<LossTerm>& loss);
 
 struct Score {
   double loss = 0;       ///< Mean over the samples.
@@ -23,6 +25,7 @@ struct Score {
 };
 
 /// Judges the trainer's current weights in inference mode.
-Result<Score> judge(Trainer& trainer, std::shared_ptr<const Dataset> data, const std::vector<LossTerm>& loss, int64_t batch);
+Result<Score> judge(Trainer& trainer, std::shared_ptr<const Dataset> data,
+                    const std::vector<LossTerm>& loss, int64_t batch);
 
 }  // namespace hone::cli

@@ -8,17 +8,21 @@
 
 namespace hone {
 
-DataLoader::DataLoader(std::shared_ptr<const Dataset> data, const LoaderOptions& options) : data_(std::move(data)), options_(options) {}
+DataLoader::DataLoader(std::shared_ptr<const Dataset> data, const LoaderOptions& options)
+    : data_(std::move(data)), options_(options) {}
 
-Result<DataLoader> DataLoader::create(std::shared_ptr<const Dataset> data, const LoaderOptions& options) {
+Result<DataLoader> DataLoader::create(std::shared_ptr<const Dataset> data,
+                                      const LoaderOptions& options) {
   if (options.batch < 1) return invalid("a batch needs at least one sample, got {}", options.batch);
   if (!data || data->size() == 0) return invalid("the data set is empty");
   if (options.last == LastBatch::drop && data->size() < options.batch)
-    return invalid("the data set has {} samples: not one full batch of {}", data->size(), options.batch);
+    return invalid("the data set has {} samples: not one full batch of {}", data->size(),
+                   options.batch);
   DataLoader loader(std::move(data), options);
   HONE_TRY(loader.make_buffers(std::min(options.batch, loader.data_->size()), loader.full_));
   const int64_t left = loader.data_->size() % options.batch;
-  if (options.last == LastBatch::keep && left != 0 && loader.data_->size() > options.batch) HONE_TRY(loader.make_buffers(left, loader.rest_));
+  if (options.last == LastBatch::keep && left != 0 && loader.data_->size() > options.batch)
+    HONE_TRY(loader.make_buffers(left, loader.rest_));
   loader.reorder();
   return loader;
 }
@@ -26,7 +30,8 @@ Result<DataLoader> DataLoader::create(std::shared_ptr<const Dataset> data, const
 Status DataLoader::make_buffers(int64_t count, std::vector<NamedTensor>& out) const {
   for (const Column& c : data_->columns()) {
     TensorType type = c.type;
-    if (type.shape.rank() == kMaxRank) return invalid("column '{}' has too many axes for a batch: {}", c.name, c.type);
+    if (type.shape.rank() == kMaxRank)
+      return invalid("column '{}' has too many axes for a batch: {}", c.name, c.type);
     type.shape.insert(0, count);
     HONE_ASSIGN(TensorData t, TensorData::allocate(type));
     out.push_back({c.name, std::move(t)});
@@ -39,8 +44,8 @@ int64_t DataLoader::batches_per_epoch() const {
   return options_.last == LastBatch::drop ? n / b : (n + b - 1) / b;
 }
 
-// Fisher and Yates' shuffle; the numbers depend on seed, epoch and place only. An epoch of a single batch keeps its order: no sum would
-// gain by another.
+// Fisher and Yates' shuffle; the numbers depend on seed, epoch and place only. An epoch of a single
+// batch keeps its order: no sum would gain by another.
 void DataLoader::reorder() {
   order_.resize(static_cast<size_t>(data_->size()));
   std::iota(order_.begin(), order_.end(), 0);
@@ -77,7 +82,8 @@ Result<std::span<const NamedTensor>> DataLoader::next() {
 
 Status DataLoader::seek(int64_t epoch, int64_t position) {
   if (epoch < 0 || position < 0 || position > data_->size())
-    return invalid("cannot go to epoch {}, sample {}: the data set has {} samples", epoch, position, data_->size());
+    return invalid("cannot go to epoch {}, sample {}: the data set has {} samples", epoch, position,
+                   data_->size());
   epoch_ = epoch;
   position_ = position;
   reorder();

@@ -17,13 +17,17 @@ class Printer final : public AttrVisitor {
   void field(std::string_view name, std::vector<int64_t>& v) override { add_list(name, v); }
   void field(std::string_view name, std::vector<double>& v) override { add_list(name, v); }
   void field(std::string_view name, DType& v) override { add(name, to_string(v)); }
-  void field(std::string_view name, TensorData& v) override { add(name, v.defined() ? describe(v, 16) : "none"); }
+  void field(std::string_view name, TensorData& v) override {
+    add(name, v.defined() ? describe(v, 16) : "none");
+  }
   void enum_field(std::string_view name, int& v, std::span<const std::string_view> names) override {
     add(name, names[static_cast<size_t>(v)]);
   }
 
  private:
-  void add(std::string_view name, std::string_view value) { texts.push_back(format("{}={}", name, value)); }
+  void add(std::string_view name, std::string_view value) {
+    texts.push_back(format("{}={}", name, value));
+  }
   template <class T>
   void add_list(std::string_view name, const std::vector<T>& v) {
     std::string out = "[";
@@ -46,8 +50,12 @@ class Flattener final : public AttrVisitor {
   void field(std::string_view, int64_t& v) override { raw(&v, sizeof v); }
   void field(std::string_view, double& v) override { raw(&v, sizeof v); }
   void field(std::string_view, std::string& v) override { sized(v.data(), v.size()); }
-  void field(std::string_view, std::vector<int64_t>& v) override { sized(v.data(), v.size() * sizeof(int64_t)); }
-  void field(std::string_view, std::vector<double>& v) override { sized(v.data(), v.size() * sizeof(double)); }
+  void field(std::string_view, std::vector<int64_t>& v) override {
+    sized(v.data(), v.size() * sizeof(int64_t));
+  }
+  void field(std::string_view, std::vector<double>& v) override {
+    sized(v.data(), v.size() * sizeof(double));
+  }
   void field(std::string_view, DType& v) override { raw(&v, sizeof v); }
   void field(std::string_view, TensorData& v) override {
     if (!v.defined()) return sized("", 0);
@@ -55,7 +63,9 @@ class Flattener final : public AttrVisitor {
     sized(type.data(), type.size());
     sized(v.data(), static_cast<size_t>(v.bytes()));
   }
-  void enum_field(std::string_view, int& v, std::span<const std::string_view>) override { raw(&v, sizeof v); }
+  void enum_field(std::string_view, int& v, std::span<const std::string_view>) override {
+    raw(&v, sizeof v);
+  }
 
  private:
   void raw(const void* p, size_t n) { bytes.append(static_cast<const char*>(p), n); }

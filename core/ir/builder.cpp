@@ -21,7 +21,8 @@ Value Builder::emit(const OpDef& op, std::span<const Value> inputs, Attrs attrs)
   return outs.empty() ? Value() : outs[0];
 }
 
-std::vector<Value> Builder::emit_all(const OpDef& op, std::span<const Value> inputs, Attrs attrs, int untyped_outputs) {
+std::vector<Value> Builder::emit_all(const OpDef& op, std::span<const Value> inputs, Attrs attrs,
+                                     int untyped_outputs) {
   if (!status_.ok()) return {};
   if (attrs.empty()) attrs = Attrs::defaults(*op.attrs);
   if (attrs.schema() != op.attrs) {
@@ -48,7 +49,8 @@ std::vector<Value> Builder::emit_all(const OpDef& op, std::span<const Value> inp
   if (!typed) {
     if (composites_ == Composites::keep) {
       fail(check_arity(op, scope_, types));
-      return status_.ok() ? append(op, std::move(ids), std::move(attrs), {}, untyped_outputs) : std::vector<Value>();
+      return status_.ok() ? append(op, std::move(ids), std::move(attrs), {}, untyped_outputs)
+                          : std::vector<Value>();
     }
     fail(internal("{} '{}': an input has no type yet", op.name, scope_));
     return {};
@@ -65,7 +67,8 @@ std::vector<Value> Builder::emit_all(const OpDef& op, std::span<const Value> inp
     if (op.kernel) return fold(op, ids, attrs, *out_types);
     if (op.decompose) return expand(op, ids, attrs, out_types->size());
   }
-  if (composites_ == Composites::keep) return append(op, std::move(ids), std::move(attrs), *out_types, 0);
+  if (composites_ == Composites::keep)
+    return append(op, std::move(ids), std::move(attrs), *out_types, 0);
   if (!op.kernel) {
     if (op.decompose) return expand(op, ids, attrs, out_types->size());
     fail(unsupported("{} '{}': has no kernel", op.name, scope_));
@@ -83,8 +86,8 @@ bool Builder::may_fold(std::span<const ValueId> inputs, std::span<const TensorTy
   return true;
 }
 
-std::vector<Value> Builder::fold(const OpDef& op, std::span<const ValueId> inputs, const Attrs& attrs,
-                                 std::span<const TensorType> types) {
+std::vector<Value> Builder::fold(const OpDef& op, std::span<const ValueId> inputs,
+                                 const Attrs& attrs, std::span<const TensorType> types) {
   std::vector<TensorData> data;
   for (ValueId id : inputs) data.push_back(id == kNone ? TensorData() : graph_.value(id).data);
   auto outs = run_reference(op, attrs, data, types, serial_pool());
@@ -97,14 +100,16 @@ std::vector<Value> Builder::fold(const OpDef& op, std::span<const ValueId> input
   return values;
 }
 
-std::vector<Value> Builder::expand(const OpDef& op, std::span<const ValueId> inputs, const Attrs& attrs, size_t outputs) {
+std::vector<Value> Builder::expand(const OpDef& op, std::span<const ValueId> inputs,
+                                   const Attrs& attrs, size_t outputs) {
   constexpr int kMaxDepth = 16;
   if (depth_ >= kMaxDepth) {
     fail(internal("{}: decompositions nest deeper than {}", op.name, kMaxDepth));
     return {};
   }
   ++depth_;
-  DecomposeCtx c(*this, inputs, attrs, outputs, scope_.empty() ? std::string(op.name) : format("{} '{}'", op.name, scope_));
+  DecomposeCtx c(*this, inputs, attrs, outputs,
+                 scope_.empty() ? std::string(op.name) : format("{} '{}'", op.name, scope_));
   op.decompose(c);
   --depth_;
   if (!status_.ok()) return {};

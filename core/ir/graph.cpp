@@ -11,7 +11,8 @@ ValueId Graph::add_value(ValueInfo info) {
 
 ValueId Graph::find(std::string_view wanted) const {
   for (size_t i = 0; i < values.size(); ++i)
-    if (values[i].kind != ValueKind::node && values[i].name == wanted) return static_cast<ValueId>(i);
+    if (values[i].kind != ValueKind::node && values[i].name == wanted)
+      return static_cast<ValueId>(i);
   return kNone;
 }
 
@@ -31,7 +32,8 @@ int64_t Graph::dim(std::string_view wanted) {
 std::vector<ValueId> Graph::states(StateRole role) const {
   std::vector<ValueId> out;
   for (size_t i = 0; i < values.size(); ++i)
-    if (values[i].kind == ValueKind::state && values[i].role == role) out.push_back(static_cast<ValueId>(i));
+    if (values[i].kind == ValueKind::state && values[i].role == role)
+      out.push_back(static_cast<ValueId>(i));
   return out;
 }
 

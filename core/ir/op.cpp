@@ -10,21 +10,29 @@ std::string who(const OpDef& op, std::string_view node_name) {
 }
 }  // namespace
 
-const TensorData* DecomposeCtx::constant(int i) const { return has(i) ? b.constant_data(in(i)) : nullptr; }
+const TensorData* DecomposeCtx::constant(int i) const {
+  return has(i) ? b.constant_data(in(i)) : nullptr;
+}
 
-Status check_arity(const OpDef& op, std::string_view node_name, std::span<const TensorType* const> in) {
+Status check_arity(const OpDef& op, std::string_view node_name,
+                   std::span<const TensorType* const> in) {
   const int count = static_cast<int>(in.size());
   if (count < op.min_inputs || count > op.max_inputs)
     return invalid("{}: takes {}{} inputs, got {}", who(op, node_name), op.min_inputs,
-                   op.max_inputs == op.min_inputs ? "" : op.max_inputs == kAnyNumber ? " or more" : format(" to {}", op.max_inputs),
+                   op.max_inputs == op.min_inputs ? ""
+                   : op.max_inputs == kAnyNumber  ? " or more"
+                                                  : format(" to {}", op.max_inputs),
                    count);
   for (int i = 0; i < op.min_inputs; ++i)
-    if (!in[static_cast<size_t>(i)]) return invalid("{}: input {} is missing", who(op, node_name), i);
+    if (!in[static_cast<size_t>(i)])
+      return invalid("{}: input {} is missing", who(op, node_name), i);
   return {};
 }
 
-Result<std::vector<TensorType>> infer(const OpDef& op, std::string_view node_name, std::vector<const TensorType*> in,
-                                      std::vector<const TensorData*> constants, const Attrs& attrs) {
+Result<std::vector<TensorType>> infer(const OpDef& op, std::string_view node_name,
+                                      std::vector<const TensorType*> in,
+                                      std::vector<const TensorData*> constants,
+                                      const Attrs& attrs) {
   HONE_TRY(check_arity(op, node_name, in));
   InferCtx c(who(op, node_name), std::move(in), std::move(constants), attrs);
   HONE_TRY(op.infer(c));
@@ -35,8 +43,10 @@ Result<std::vector<TensorType>> infer(const OpDef& op, std::string_view node_nam
   return std::move(c.outs);
 }
 
-Result<std::vector<TensorData>> run_reference(const OpDef& op, const Attrs& attrs, std::span<const TensorData> inputs,
-                                              std::span<const TensorType> out_types, ThreadPool& pool) {
+Result<std::vector<TensorData>> run_reference(const OpDef& op, const Attrs& attrs,
+                                              std::span<const TensorData> inputs,
+                                              std::span<const TensorType> out_types,
+                                              ThreadPool& pool) {
   if (!op.kernel) return internal("{}: has no reference kernel", op.name);
   std::vector<ConstTensorView> in;
   std::vector<const TensorType*> in_types;
@@ -58,7 +68,8 @@ Result<std::vector<TensorData>> run_reference(const OpDef& op, const Attrs& attr
     const int64_t bytes = op.scratch({in_types, out_type_ptrs, attrs});
     HONE_ASSIGN(scratch, TensorData::allocate({DType::u8, {bytes}}));
   }
-  HONE_TRY(op.kernel({in, out, attrs, static_cast<std::byte*>(scratch.mutable_data()), pool}).with_context(op.name));
+  HONE_TRY(op.kernel({in, out, attrs, static_cast<std::byte*>(scratch.mutable_data()), pool})
+               .with_context(op.name));
   return outputs;
 }
 

@@ -313,7 +313,8 @@ constinit const OpDef op::tile = {
     .name = "tile",
     .attrs = &kAttrSchema<RepeatsAttrs>,
     .infer = [](InferCtx& c) { return infer_tile_by(c, c.attrs<RepeatsAttrs>().repeats); },
-    .decompose = [](DecomposeCtx& c) { c.set(0, repeat_axes(c.in(0), c.attrs<RepeatsAttrs>().repeats)); },
+    .decompose =
+        [](DecomposeCtx& c) { c.set(0, repeat_axes(c.in(0), c.attrs<RepeatsAttrs>().repeats)); },
     .diff = Diff::by_decomposition,
 };
 

@@ -8,7 +8,9 @@ namespace hone {
 
 namespace {
 // One operand is a number: it becomes a scalar constant of the other's dtype.
-Value number(Value like, double v) { return like.valid() ? like.builder().scalar(v, like.dtype()) : Value(); }
+Value number(Value like, double v) {
+  return like.valid() ? like.builder().scalar(v, like.dtype()) : Value();
+}
 Value emit(const OpDef& op, Value a, Attrs attrs = {}) {
   return a.valid() ? a.builder().emit(op, {a}, std::move(attrs)) : Value();
 }
@@ -35,24 +37,34 @@ namespace ops {
 
 #define HONE_UNARY(name) \
   Value name(Value x) { return emit(op::name, x); }
-HONE_UNARY(neg) HONE_UNARY(abs) HONE_UNARY(exp) HONE_UNARY(log) HONE_UNARY(sqrt) HONE_UNARY(rsqrt) HONE_UNARY(reciprocal)
-HONE_UNARY(sin) HONE_UNARY(cos) HONE_UNARY(tanh) HONE_UNARY(erf) HONE_UNARY(sign) HONE_UNARY(floor) HONE_UNARY(ceil)
-HONE_UNARY(round) HONE_UNARY(logical_not) HONE_UNARY(is_nan) HONE_UNARY(identity) HONE_UNARY(stop_gradient)
-HONE_UNARY(relu) HONE_UNARY(sigmoid) HONE_UNARY(silu) HONE_UNARY(hard_swish) HONE_UNARY(softplus)
+HONE_UNARY(neg)
+HONE_UNARY(abs) HONE_UNARY(exp) HONE_UNARY(log) HONE_UNARY(sqrt) HONE_UNARY(rsqrt)
+    HONE_UNARY(reciprocal) HONE_UNARY(sin) HONE_UNARY(cos) HONE_UNARY(tanh) HONE_UNARY(erf)
+        HONE_UNARY(sign) HONE_UNARY(floor) HONE_UNARY(ceil) HONE_UNARY(round)
+            HONE_UNARY(logical_not) HONE_UNARY(is_nan) HONE_UNARY(identity)
+                HONE_UNARY(stop_gradient) HONE_UNARY(relu) HONE_UNARY(sigmoid) HONE_UNARY(silu)
+                    HONE_UNARY(hard_swish) HONE_UNARY(softplus)
 #undef HONE_UNARY
 
 #define HONE_BINARY(name) \
   Value name(Value a, Value b) { return emit(op::name, a, b); }
-HONE_BINARY(add) HONE_BINARY(sub) HONE_BINARY(mul) HONE_BINARY(div) HONE_BINARY(pow) HONE_BINARY(maximum)
-HONE_BINARY(minimum) HONE_BINARY(mod) HONE_BINARY(equal) HONE_BINARY(less) HONE_BINARY(less_equal) HONE_BINARY(greater)
-HONE_BINARY(greater_equal) HONE_BINARY(logical_and) HONE_BINARY(logical_or) HONE_BINARY(logical_xor)
+                        HONE_BINARY(add) HONE_BINARY(sub) HONE_BINARY(mul) HONE_BINARY(div)
+                            HONE_BINARY(pow) HONE_BINARY(maximum) HONE_BINARY(minimum)
+                                HONE_BINARY(mod) HONE_BINARY(equal) HONE_BINARY(less)
+                                    HONE_BINARY(less_equal) HONE_BINARY(greater)
+                                        HONE_BINARY(greater_equal) HONE_BINARY(logical_and)
+                                            HONE_BINARY(logical_or) HONE_BINARY(logical_xor)
 #undef HONE_BINARY
 
-Value where(Value condition, Value a, Value b) {
-  return condition.valid() && a.valid() && b.valid() ? a.builder().emit(op::where, {condition, a, b}) : Value();
+                                                Value where(Value condition, Value a, Value b) {
+  return condition.valid() && a.valid() && b.valid()
+             ? a.builder().emit(op::where, {condition, a, b})
+             : Value();
 }
 Value square(Value x) { return x * x; }
-Value cast(Value x, DType to) { return !x.valid() || x.dtype() == to ? x : emit(op::cast, x, CastAttrs{to}); }
+Value cast(Value x, DType to) {
+  return !x.valid() || x.dtype() == to ? x : emit(op::cast, x, CastAttrs{to});
+}
 Value clip(Value x, double low, double high) { return emit(op::clip, x, ClipAttrs{low, high}); }
 
 Value sum(Value x, ReduceAttrs attrs) { return emit(op::sum, x, std::move(attrs)); }
@@ -77,19 +89,25 @@ Value expand(Value x, const Shape& shape) {
   if (!x.valid() || x.shape() == shape) return x;
   return emit(op::expand, x, ShapeAttrs{{shape.begin(), shape.end()}, true});
 }
-Value transpose(Value x, std::span<const int64_t> perm) { return emit(op::transpose, x, PermAttrs{{perm.begin(), perm.end()}}); }
+Value transpose(Value x, std::span<const int64_t> perm) {
+  return emit(op::transpose, x, PermAttrs{{perm.begin(), perm.end()}});
+}
 Value swap_last_two(Value x) {
   if (!x.valid()) return x;
   std::vector<int64_t> perm;
   const int rank = x.shape().rank();
-  for (int i = 0; i < rank; ++i) perm.push_back(i < rank - 2 ? i : i == rank - 2 ? rank - 1 : rank - 2);
+  for (int i = 0; i < rank; ++i)
+    perm.push_back(i < rank - 2 ? i : i == rank - 2 ? rank - 1 : rank - 2);
   return transpose(x, perm);
 }
 Value concat(std::span<const Value> parts, int64_t axis) {
   const bool valid = std::all_of(parts.begin(), parts.end(), [](Value v) { return v.valid(); });
-  return valid && !parts.empty() ? parts[0].builder().emit(op::concat, parts, AxisAttrs{axis}) : Value();
+  return valid && !parts.empty() ? parts[0].builder().emit(op::concat, parts, AxisAttrs{axis})
+                                 : Value();
 }
-Value slice(Value x, int64_t axis, int64_t start, int64_t end) { return emit(op::slice, x, SliceAttrs{{start}, {end}, {axis}, {}}); }
+Value slice(Value x, int64_t axis, int64_t start, int64_t end) {
+  return emit(op::slice, x, SliceAttrs{{start}, {end}, {axis}, {}});
+}
 
 Value fill(Builder& b, const TensorType& type, double value) {
   return b.emit(op::fill, {}, FillAttrs{{type.shape.begin(), type.shape.end()}, type.dtype, value});
@@ -97,7 +115,9 @@ Value fill(Builder& b, const TensorType& type, double value) {
 Value zeros_like(Value x) { return x.valid() ? fill(x.builder(), x.type(), 0) : x; }
 Value ones_like(Value x) { return x.valid() ? fill(x.builder(), x.type(), 1) : x; }
 
-Value gather(Value x, Value indices, int64_t axis) { return emit(op::gather, x, indices, AxisAttrs{axis}); }
+Value gather(Value x, Value indices, int64_t axis) {
+  return emit(op::gather, x, indices, AxisAttrs{axis});
+}
 Value index_sum(Value updates, Value indices, int64_t axis, int64_t size) {
   return emit(op::index_sum, updates, indices, IndexSumAttrs{axis, size});
 }

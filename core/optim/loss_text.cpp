@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parsing of losses. Grammar:
-//   loss := ['-'] term { ('+' | '-') term }      term := factor { '*' factor }     factor := number | call
-//   call := name '(' name ',' name { ',' key '=' (name | number) } ')'
+//   loss := ['-'] term { ('+' | '-') term }      term := factor { '*' factor }     factor := number
+//   | call call := name '(' name ',' name { ',' key '=' (name | number) } ')'
 // with exactly one call in each term.
 #include "hone/loss_text.hpp"
 
@@ -38,9 +38,12 @@ class Parser {
       HONE_ASSIGN(Term t, term());
       t.weight *= sign;
       terms.push_back(std::move(t));
-      if (take('+')) sign = 1;
-      else if (take('-')) sign = -1;
-      else break;
+      if (take('+'))
+        sign = 1;
+      else if (take('-'))
+        sign = -1;
+      else
+        break;
     }
     if (at_ != text_.size()) return error("expected '+', '-' or the end");
     return terms;
@@ -48,11 +51,13 @@ class Parser {
 
  private:
   Status error(std::string_view what) const {
-    return invalid("loss '{}', character {}: {}{}", text_, at_ + 1, what,
-                   at_ < text_.size() ? format(", found '{}'", text_.substr(at_, 12)) : ", found the end");
+    return invalid(
+        "loss '{}', character {}: {}{}", text_, at_ + 1, what,
+        at_ < text_.size() ? format(", found '{}'", text_.substr(at_, 12)) : ", found the end");
   }
   void skip() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n')) ++at_;
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n'))
+      ++at_;
   }
   bool take(char c) {
     skip();
@@ -146,7 +151,8 @@ class Options {
   Result<double> number(std::string_view key, double otherwise) {
     const Option* o = find(key);
     if (!o) return otherwise;
-    if (!o->is_number) return invalid("loss {}: option {}='{}' must be a number", term_.text(), key, o->text);
+    if (!o->is_number)
+      return invalid("loss {}: option {}='{}' must be a number", term_.text(), key, o->text);
     return o->number;
   }
   Result<double> above_zero(std::string_view key, double otherwise) {
@@ -168,7 +174,8 @@ class Options {
   }
   Status all_used() const {
     for (size_t i = 0; i < used_.size(); ++i)
-      if (!used_[i]) return invalid("loss {}: there is no option '{}'", term_.text(), term_.options[i].key);
+      if (!used_[i])
+        return invalid("loss {}: there is no option '{}'", term_.text(), term_.options[i].key);
     return {};
   }
 
@@ -177,7 +184,8 @@ class Options {
   std::vector<bool> used_;
 };
 
-// The axis of `logits` without which its shape is that of `labels`. The first axis is the batch's unless there is no other.
+// The axis of `logits` without which its shape is that of `labels`. The first axis is the batch's
+// unless there is no other.
 Result<int64_t> class_axis(const Term& t, const Shape& logits, const Shape& labels) {
   std::string found;
   int64_t axis = -1;
@@ -191,17 +199,25 @@ Result<int64_t> class_axis(const Term& t, const Shape& logits, const Shape& labe
     ++count;
   }
   if (count == 1) return axis;
-  if (count > 1) return invalid("loss {}: the class axis could be {}; say which with axis=", t.text(), found);
+  if (count > 1)
+    return invalid("loss {}: the class axis could be {}; say which with axis=", t.text(), found);
   if (logits == labels)
-    return invalid("loss {}: class indices are expected, but '{}' has the shape {} of the logits, as one-hot labels have; use "
-                   "their argmax over the class axis", t.text(), t.target, labels);
-  return invalid("loss {}: labels of shape {} do not fit logits of shape {}: expected the logits' shape without the class axis",
-                 t.text(), labels, logits);
+    return invalid(
+        "loss {}: class indices are expected, but '{}' has the shape {} of the logits, as one-hot "
+        "labels have; use "
+        "their argmax over the class axis",
+        t.text(), t.target, labels);
+  return invalid(
+      "loss {}: labels of shape {} do not fit logits of shape {}: expected the logits' shape "
+      "without the class axis",
+      t.text(), labels, logits);
 }
 
-Result<Value> cross_entropy(const Term& t, Options& options, Value logits, Value labels, const NamedValues& targets) {
+Result<Value> cross_entropy(const Term& t, Options& options, Value logits, Value labels,
+                            const NamedValues& targets) {
   if (is_float(labels.dtype()) || labels.dtype() == DType::bool_)
-    return invalid("loss {}: labels must be class indices (i32 or i64), '{}' is {}", t.text(), t.target, labels.type());
+    return invalid("loss {}: labels must be class indices (i32 or i64), '{}' is {}", t.text(),
+                   t.target, labels.type());
   CrossEntropyAttrs attrs;
   if (options.find("axis")) {
     HONE_ASSIGN(attrs.axis, options.integer("axis", 1));
@@ -222,7 +238,8 @@ Result<Value> cross_entropy(const Term& t, Options& options, Value logits, Value
 
 Result<Value> elementwise(const Term& t, Options& options, Value x, Value y) {
   if (x.shape() != y.shape())
-    return invalid("loss {}: the output has shape {}, the target {}", t.text(), x.shape(), y.shape());
+    return invalid("loss {}: the output has shape {}, the target {}", t.text(), x.shape(),
+                   y.shape());
   y = ops::cast(y, x.dtype());
   HONE_ASSIGN(const Reduction reduction, options.reduction());
   if (t.function == "mse") return loss::mse(x, y, reduction);
@@ -242,16 +259,20 @@ Result<Value> apply(const Term& t, const NamedValues& outputs, const NamedValues
   auto y = targets.find(t.target);
   if (!y.ok()) return y.status().with_context(format("loss {}: targets of the batch", t.text()));
   Options options(t);
-  HONE_ASSIGN(const Value value, t.function == "cross_entropy" ? cross_entropy(t, options, *x, *y, targets)
-                                                               : elementwise(t, options, *x, *y));
+  HONE_ASSIGN(const Value value, t.function == "cross_entropy"
+                                     ? cross_entropy(t, options, *x, *y, targets)
+                                     : elementwise(t, options, *x, *y));
   HONE_TRY(options.all_used());
   return t.weight == 1 ? value : value * t.weight;
 }
 
 Status check_function(const Term& t) {
-  for (std::string_view known : {"cross_entropy", "mse", "l1", "smooth_l1", "huber", "bce_with_logits"})
+  for (std::string_view known :
+       {"cross_entropy", "mse", "l1", "smooth_l1", "huber", "bce_with_logits"})
     if (t.function == known) return {};
-  return invalid("there is no loss '{}'; there are cross_entropy, mse, l1, smooth_l1, huber, bce_with_logits", t.function);
+  return invalid(
+      "there is no loss '{}'; there are cross_entropy, mse, l1, smooth_l1, huber, bce_with_logits",
+      t.function);
 }
 
 }  // namespace
@@ -259,7 +280,8 @@ Status check_function(const Term& t) {
 Result<LossFn> parse_loss(std::string_view text) {
   HONE_ASSIGN(std::vector<Term> terms, Parser(text).run());
   for (const Term& t : terms) HONE_TRY(check_function(t));
-  return LossFn([terms = std::move(terms)](Builder& b, const NamedValues& outputs, const NamedValues& targets) -> Result<Value> {
+  return LossFn([terms = std::move(terms)](Builder& b, const NamedValues& outputs,
+                                           const NamedValues& targets) -> Result<Value> {
     Value total;
     for (const Term& t : terms) {
       HONE_ASSIGN(const Value value, apply(t, outputs, targets));

@@ -11,7 +11,8 @@ Status remove_dead(Graph& g) {
     if (v != kNone) live[static_cast<size_t>(v)] = true;
   };
   for (size_t i = 0; i < g.values.size(); ++i)
-    if (g.values[i].kind == ValueKind::input || g.values[i].kind == ValueKind::state) live[i] = true;
+    if (g.values[i].kind == ValueKind::input || g.values[i].kind == ValueKind::state)
+      live[i] = true;
   for (const GraphOutput& o : g.outputs) keep(o.value);
   for (const StateUpdate& u : g.updates) keep(u.next);
   std::vector<bool> live_node(g.nodes.size(), false);
@@ -20,7 +21,8 @@ Status remove_dead(Graph& g) {
       if (live[static_cast<size_t>(v)]) live_node[n] = true;
     if (!live_node[n]) continue;
     for (ValueId v : g.nodes[n].inputs) keep(v);
-    for (ValueId v : g.nodes[n].outputs) keep(v);  // a live node keeps all its outputs: kernels write them
+    for (ValueId v : g.nodes[n].outputs)
+      keep(v);  // a live node keeps all its outputs: kernels write them
   }
   std::vector<NodeId> node_map(g.nodes.size(), kNone);
   std::vector<Node> nodes;
@@ -35,7 +37,8 @@ Status remove_dead(Graph& g) {
     if (!live[i]) continue;
     value_map[i] = static_cast<ValueId>(values.size());
     values.push_back(std::move(g.values[i]));
-    if (values.back().producer != kNone) values.back().producer = node_map[static_cast<size_t>(values.back().producer)];
+    if (values.back().producer != kNone)
+      values.back().producer = node_map[static_cast<size_t>(values.back().producer)];
   }
   const auto renumber = [&](ValueId& v) {
     if (v != kNone) v = value_map[static_cast<size_t>(v)];

@@ -9,23 +9,25 @@ namespace hone {
 namespace {
 
 // Checks one input's shape against its declaration and binds named dimensions.
-Status bind_dims(const Graph& g, const ValueInfo& input, const Shape& got, std::vector<int64_t>& bound) {
+Status bind_dims(const Graph& g, const ValueInfo& input, const Shape& got,
+                 std::vector<int64_t>& bound) {
   const Shape& want = input.type.shape;
   if (got.rank() != want.rank())
-    return invalid("input '{}' has {} dimensions {}, the model expects {}: {}", input.name, got.rank(), got, want.rank(),
-                   to_string(g, want));
+    return invalid("input '{}' has {} dimensions {}, the model expects {}: {}", input.name,
+                   got.rank(), got, want.rank(), to_string(g, want));
   for (int i = 0; i < want.rank(); ++i) {
     if (got[i] < 0) return invalid("input '{}': axis {} is negative ({})", input.name, i, got[i]);
     if (want[i] >= 0) {
       if (got[i] != want[i])
-        return invalid("input '{}': axis {} is {}, the model expects {} (whole shape {}, expected {})", input.name, i, got[i],
-                       want[i], got, to_string(g, want));
+        return invalid(
+            "input '{}': axis {} is {}, the model expects {} (whole shape {}, expected {})",
+            input.name, i, got[i], want[i], got, to_string(g, want));
       continue;
     }
     int64_t& value = bound[static_cast<size_t>(-want[i] - 1)];
     if (value >= 0 && value != got[i])
-      return invalid("input '{}': axis {} is {}, but the dimension '{}' is already {}", input.name, i, got[i],
-                     g.dim_names[static_cast<size_t>(-want[i] - 1)], value);
+      return invalid("input '{}': axis {} is {}, but the dimension '{}' is already {}", input.name,
+                     i, got[i], g.dim_names[static_cast<size_t>(-want[i] - 1)], value);
     value = got[i];
   }
   return {};
@@ -33,7 +35,8 @@ Status bind_dims(const Graph& g, const ValueInfo& input, const Shape& got, std::
 
 class Replay {
  public:
-  Replay(const Graph& from, const SpecialiseOptions& options) : from_(from), options_(options), b_(to_) {
+  Replay(const Graph& from, const SpecialiseOptions& options)
+      : from_(from), options_(options), b_(to_) {
     b_.set_fold_limit(options.fold_limit_bytes);
     to_.name = from.name;
     map_.resize(from.values.size());
@@ -59,7 +62,8 @@ class Replay {
     for (const StateUpdate& u : from_.updates) {
       const ValueId state = map(u.state).id(), next = map(u.next).id();
       if (to_.type(state) != to_.type(next))
-        return invalid("state '{}' is {}, its update {}", to_.value(state).name, to_.type(state), to_.type(next));
+        return invalid("state '{}' is {}, its update {}", to_.value(state).name, to_.type(state),
+                       to_.type(next));
       to_.updates.push_back({state, next});
     }
     HONE_TRY(remove_dead(to_));
@@ -98,12 +102,14 @@ class Replay {
     for (size_t i = 0; i < n.outputs.size(); ++i) {
       map(n.outputs[i]) = outs[i];
       ValueInfo& made = to_.value(outs[i].id());
-      if (made.kind == ValueKind::node && made.name.empty()) made.name = from_.value(n.outputs[i]).name;
+      if (made.kind == ValueKind::node && made.name.empty())
+        made.name = from_.value(n.outputs[i]).name;
     }
     return {};
   }
 
-  // A training form is a decomposition and may take for granted what the operator's shape rule checks.
+  // A training form is a decomposition and may take for granted what the operator's shape rule
+  // checks.
   Result<size_t> outputs_by_inference(const Node& n, std::span<const Value> inputs) const {
     std::vector<const TensorType*> types;
     std::vector<const TensorData*> constants;
@@ -111,7 +117,8 @@ class Replay {
       types.push_back(v.valid() ? &v.type() : nullptr);
       constants.push_back(b_.constant_data(v));
     }
-    HONE_ASSIGN(const auto outs, infer(*n.op, n.name, std::move(types), std::move(constants), n.attrs));
+    HONE_ASSIGN(const auto outs,
+                infer(*n.op, n.name, std::move(types), std::move(constants), n.attrs));
     return outs.size();
   }
 
@@ -157,7 +164,8 @@ void TrainingCtx::update(int input, Value next) {
   if (g.value(state).kind == ValueKind::state) g.updates.push_back({state, next.id()});
 }
 
-Result<Graph> specialise(const Graph& model, std::span<const Shape> input_shapes, const SpecialiseOptions& options) {
+Result<Graph> specialise(const Graph& model, std::span<const Shape> input_shapes,
+                         const SpecialiseOptions& options) {
   return Replay(model, options).run(input_shapes);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Greedy packing: buffers are placed one by one, each at the lowest (or tightest) offset that is free during its whole life. What
-// differs between strategies is the order. After Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020).
+// Greedy packing: buffers are placed one by one, each at the lowest (or tightest) offset that is
+// free during its whole life. What differs between strategies is the order. After Pisarchyk and
+// Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020).
 #include "core/plan/arena.hpp"
 
 #include <algorithm>
@@ -17,7 +18,9 @@ int64_t align(int64_t bytes) {
   return (bytes + kAlign - 1) / kAlign * kAlign;
 }
 
-bool live_together(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
+bool live_together(const Lifetime& a, const Lifetime& b) {
+  return a.first <= b.last && b.first <= a.last;
+}
 
 int64_t peak_of_live_bytes(std::span<const Lifetime> lifetimes) {
   int32_t steps = 0;
@@ -34,9 +37,10 @@ int64_t peak_of_live_bytes(std::span<const Lifetime> lifetimes) {
 
 enum class Fit { lowest, tightest };
 
-// Places buffers in the given order. Placed buffers are kept sorted by offset, so the gaps between those that are live together with
-// the new one are found in one walk.
-ArenaPlan place(std::span<const Lifetime> lifetimes, std::span<const int32_t> order, Fit fit, std::string_view strategy) {
+// Places buffers in the given order. Placed buffers are kept sorted by offset, so the gaps between
+// those that are live together with the new one are found in one walk.
+ArenaPlan place(std::span<const Lifetime> lifetimes, std::span<const int32_t> order, Fit fit,
+                std::string_view strategy) {
   ArenaPlan plan;
   plan.strategy = strategy;
   plan.offsets.assign(lifetimes.size(), 0);
@@ -61,9 +65,9 @@ ArenaPlan place(std::span<const Lifetime> lifetimes, std::span<const int32_t> or
     const int64_t offset = best >= 0 ? best : end;
     plan.offsets[static_cast<size_t>(i)] = offset;
     plan.bytes = std::max(plan.bytes, offset + size);
-    const auto at = std::upper_bound(placed.begin(), placed.end(), offset, [&](int64_t value, int32_t j) {
-      return value < plan.offsets[static_cast<size_t>(j)];
-    });
+    const auto at = std::upper_bound(
+        placed.begin(), placed.end(), offset,
+        [&](int64_t value, int32_t j) { return value < plan.offsets[static_cast<size_t>(j)]; });
     placed.insert(at, i);
   }
   return plan;
@@ -81,8 +85,10 @@ bool is_valid(const ArenaPlan& plan, std::span<const Lifetime> lifetimes) {
   for (size_t i = 0; i < order.size(); ++i) {
     const Lifetime& a = lifetimes[static_cast<size_t>(order[i])];
     const int64_t begin = plan.offsets[static_cast<size_t>(order[i])], end = begin + align(a.bytes);
-    if (begin < 0 || begin % static_cast<int64_t>(kAlignment) != 0 || end > plan.bytes) return false;
-    for (size_t k = i + 1; k < order.size() && plan.offsets[static_cast<size_t>(order[k])] < end; ++k) {
+    if (begin < 0 || begin % static_cast<int64_t>(kAlignment) != 0 || end > plan.bytes)
+      return false;
+    for (size_t k = i + 1; k < order.size() && plan.offsets[static_cast<size_t>(order[k])] < end;
+         ++k) {
       const Lifetime& b = lifetimes[static_cast<size_t>(order[k])];
       if (b.bytes > 0 && live_together(a, b)) return false;
     }
@@ -94,23 +100,28 @@ Result<ArenaPlan> plan_arena(std::span<const Lifetime> lifetimes) {
   for (size_t i = 0; i < lifetimes.size(); ++i) {
     const Lifetime& v = lifetimes[i];
     if (v.bytes < 0) return invalid("arena buffer {}: its size is negative ({})", i, v.bytes);
-    if (v.first < 0 || v.last < v.first) return invalid("arena buffer {}: it dies at step {} before step {}", i, v.last, v.first);
+    if (v.first < 0 || v.last < v.first)
+      return invalid("arena buffer {}: it dies at step {} before step {}", i, v.last, v.first);
   }
   const int64_t bound = peak_of_live_bytes(lifetimes);
   const auto life = [&](int32_t i) { return lifetimes[static_cast<size_t>(i)]; };
   const auto duration = [](const Lifetime& v) { return static_cast<double>(v.last - v.first + 1); };
   // Largest first: a big buffer placed late finds only the gaps that small ones left.
   const auto by_size = [&](int32_t a, int32_t b) {
-    return life(a).bytes != life(b).bytes ? life(a).bytes > life(b).bytes : duration(life(a)) > duration(life(b));
+    return life(a).bytes != life(b).bytes ? life(a).bytes > life(b).bytes
+                                          : duration(life(a)) > duration(life(b));
   };
   const auto by_area = [&](int32_t a, int32_t b) {
-    return duration(life(a)) * static_cast<double>(life(a).bytes) > duration(life(b)) * static_cast<double>(life(b).bytes);
+    return duration(life(a)) * static_cast<double>(life(a).bytes) >
+           duration(life(b)) * static_cast<double>(life(b).bytes);
   };
   const auto by_duration = [&](int32_t a, int32_t b) {
-    return duration(life(a)) != duration(life(b)) ? duration(life(a)) > duration(life(b)) : life(a).bytes > life(b).bytes;
+    return duration(life(a)) != duration(life(b)) ? duration(life(a)) > duration(life(b))
+                                                  : life(a).bytes > life(b).bytes;
   };
   const auto by_birth = [&](int32_t a, int32_t b) {
-    return life(a).first != life(b).first ? life(a).first < life(b).first : life(a).bytes > life(b).bytes;
+    return life(a).first != life(b).first ? life(a).first < life(b).first
+                                          : life(a).bytes > life(b).bytes;
   };
   ArenaPlan best;
   bool found = false;

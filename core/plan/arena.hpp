@@ -19,8 +19,9 @@ struct Lifetime {
 struct ArenaPlan {
   std::vector<int64_t> offsets;  ///< One for each lifetime, multiples of kAlignment.
   int64_t bytes = 0;             ///< Size of the arena.
-  int64_t lower_bound = 0;       ///< Largest sum of simultaneously live (aligned) bytes: no plan is smaller.
-  std::string_view strategy;     ///< The heuristic that found it.
+  int64_t lower_bound =
+      0;  ///< Largest sum of simultaneously live (aligned) bytes: no plan is smaller.
+  std::string_view strategy;  ///< The heuristic that found it.
 };
 
 /// Tries several heuristics and keeps the smallest arena. The result is verified.

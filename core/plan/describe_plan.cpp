@@ -8,9 +8,7 @@ namespace hone {
 
 namespace {
 
-std::string mib(int64_t bytes) {
-  return format("{} KiB", static_cast<double>(bytes / 102) / 10.0);
-}
+std::string mib(int64_t bytes) { return format("{} KiB", static_cast<double>(bytes / 102) / 10.0); }
 
 std::string pad(std::string text, size_t width) {
   if (text.size() < width) text.append(width - text.size(), ' ');
@@ -32,22 +30,27 @@ std::string describe_plan(const Program& p, int max_rows) {
   for (size_t i = 0; i < p.buffers.size(); ++i) {
     const Buffer& b = p.buffers[i];
     if (b.kind != BufferKind::arena || b.first < 0) continue;
-    if (b.shares != kNone) ++shared;
-    else rows.push_back(static_cast<BufferId>(i));
+    if (b.shares != kNone)
+      ++shared;
+    else
+      rows.push_back(static_cast<BufferId>(i));
   }
   std::sort(rows.begin(), rows.end(), [&](BufferId a, BufferId b) {
     return p.buffers[static_cast<size_t>(a)].bytes > p.buffers[static_cast<size_t>(b)].bytes;
   });
-  std::string out = format("{} steps, arena {} ({} bytes), lower bound {}, packed {}; placed {}; {} buffers in place of others\n",
-                           p.steps.size(), mib(p.arena.bytes), p.arena.bytes, mib(p.arena.lower_bound), mib(p.packed_bytes),
-                           p.arena.strategy, shared);
+  std::string out = format(
+      "{} steps, arena {} ({} bytes), lower bound {}, packed {}; placed {}; {} buffers in place of "
+      "others\n",
+      p.steps.size(), mib(p.arena.bytes), p.arena.bytes, mib(p.arena.lower_bound),
+      mib(p.packed_bytes), p.arena.strategy, shared);
   out += pad("buffer", 44) + pad("size", 16) + pad("offset", 12) + "steps\n";
   for (size_t i = 0; i < rows.size() && i < static_cast<size_t>(max_rows); ++i) {
     const Buffer& b = p.buffers[static_cast<size_t>(rows[i])];
-    out += pad(name_of(p, b, rows[i]), 44) + pad(mib(b.bytes), 16) + pad(format("{}", b.offset), 12) +
-           format("{}..{}\n", b.first, b.last);
+    out += pad(name_of(p, b, rows[i]), 44) + pad(mib(b.bytes), 16) +
+           pad(format("{}", b.offset), 12) + format("{}..{}\n", b.first, b.last);
   }
-  if (rows.size() > static_cast<size_t>(max_rows)) out += format("... and {} smaller ones\n", rows.size() - static_cast<size_t>(max_rows));
+  if (rows.size() > static_cast<size_t>(max_rows))
+    out += format("... and {} smaller ones\n", rows.size() - static_cast<size_t>(max_rows));
   return out;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a specialised graph to a program: regions are lowered to steps, then every byte gets its place.
+// From a specialised graph to a program: regions are lowered to steps, then every byte gets its
+// place.
 #include <algorithm>
 
 #include "core/plan/program.hpp"
@@ -63,10 +64,14 @@ class Preparer final : public Lowering {
   // ---- Lowering
   const Graph& graph() const override { return p_.graph; }
   int threads() const override { return options_.threads; }
-  BufferId of(ValueId v) override { return v == kNone ? kNone : buffer_of_[static_cast<size_t>(root(v))]; }
+  BufferId of(ValueId v) override {
+    return v == kNone ? kNone : buffer_of_[static_cast<size_t>(root(v))];
+  }
   BufferId temporary(int64_t bytes) override { return add_buffer({.bytes = bytes}); }
   BufferId packed(ValueId source, int64_t bytes, PackFn pack) override {
-    const BufferId id = add_buffer({.kind = BufferKind::packed, .bytes = bytes, .index = static_cast<int32_t>(p_.packs.size())});
+    const BufferId id = add_buffer({.kind = BufferKind::packed,
+                                    .bytes = bytes,
+                                    .index = static_cast<int32_t>(p_.packs.size())});
     p_.packs.push_back({root(source), bytes, std::move(pack)});
     p_.packed_bytes += bytes;
     return id;
@@ -102,7 +107,8 @@ class Preparer final : public Lowering {
     updated_.assign(g.values.size(), false);
     uses_.assign(g.values.size(), 0);
     buffer_of_.assign(g.values.size(), kNone);
-    for (const StateUpdate& u : g.updates) updated_[static_cast<size_t>(u.state)] = true, ++uses_[static_cast<size_t>(u.next)];
+    for (const StateUpdate& u : g.updates)
+      updated_[static_cast<size_t>(u.state)] = true, ++uses_[static_cast<size_t>(u.next)];
     for (const GraphOutput& o : g.outputs) ++uses_[static_cast<size_t>(o.value)];
     for (const Node& n : g.nodes)
       for (ValueId v : n.inputs)
@@ -115,7 +121,8 @@ class Preparer final : public Lowering {
       if (g.value(v).kind == ValueKind::state) b.kind = BufferKind::state;
       if (g.value(v).kind == ValueKind::input) {
         b.kind = BufferKind::input;
-        b.index = static_cast<int32_t>(std::find(g.inputs.begin(), g.inputs.end(), v) - g.inputs.begin());
+        b.index =
+            static_cast<int32_t>(std::find(g.inputs.begin(), g.inputs.end(), v) - g.inputs.begin());
       }
       buffer_of_[i] = add_buffer(b);
     }
@@ -161,7 +168,9 @@ class Preparer final : public Lowering {
     }
     const NodeTypes types{in, out, n.attrs};
     if (n.op->scratch) s.scratch_bytes = n.op->scratch(types);
-    s.flops = n.op->flops ? n.op->flops(types) : out.empty() ? 0 : static_cast<double>(out[0]->numel());
+    s.flops = n.op->flops   ? n.op->flops(types)
+              : out.empty() ? 0
+                            : static_cast<double>(out[0]->numel());
     s.may_share = sharable(n, s);
     add(std::move(s));
     return {};
@@ -173,10 +182,13 @@ class Preparer final : public Lowering {
     if (n.op->inplace == Inplace::any_input) {
       for (size_t i = 0; i < n.inputs.size(); ++i) {
         if (n.inputs[i] == kNone || g.type(n.inputs[i]) != g.type(n.outputs[0])) continue;
-        // Other operands that see the same bytes under another shape would be read out of step with the writes.
+        // Other operands that see the same bytes under another shape would be read out of step with
+        // the writes.
         bool clean = true;
         for (size_t k = 0; k < n.inputs.size(); ++k)
-          if (n.inputs[k] != kNone && s.reads[k] == s.reads[i] && g.type(n.inputs[k]) != g.type(n.inputs[i])) clean = false;
+          if (n.inputs[k] != kNone && s.reads[k] == s.reads[i] &&
+              g.type(n.inputs[k]) != g.type(n.inputs[i]))
+            clean = false;
         if (clean) out.push_back({0, static_cast<int32_t>(i)});
       }
     } else if (n.op->inplace == Inplace::pairwise) {
@@ -197,10 +209,12 @@ class Preparer final : public Lowering {
     return s;
   }
 
-  // A computed value that is an output is written straight into the caller's memory; anything else is copied there.
+  // A computed value that is an output is written straight into the caller's memory; anything else
+  // is copied there.
   void place_outputs() {
     const Graph& g = p_.graph;
-    std::vector<Step> first;  // copies of what the steps may overwrite: inputs and states, taken before everything else
+    std::vector<Step> first;  // copies of what the steps may overwrite: inputs and states, taken
+                              // before everything else
     for (size_t i = 0; i < g.outputs.size(); ++i) {
       const BufferId b = of(g.outputs[i].value);
       if (buffer(b).kind == BufferKind::arena) {
@@ -208,15 +222,19 @@ class Preparer final : public Lowering {
         buffer(b).index = static_cast<int32_t>(i);
         continue;
       }
-      const BufferId out = add_buffer({.kind = BufferKind::output, .bytes = buffer(b).bytes, .index = static_cast<int32_t>(i)});
-      if (buffer(b).kind == BufferKind::output) add(copy_step(b, out));
-      else first.push_back(copy_step(b, out));
+      const BufferId out = add_buffer(
+          {.kind = BufferKind::output, .bytes = buffer(b).bytes, .index = static_cast<int32_t>(i)});
+      if (buffer(b).kind == BufferKind::output)
+        add(copy_step(b, out));
+      else
+        first.push_back(copy_step(b, out));
     }
-    p_.steps.insert(p_.steps.begin(), std::make_move_iterator(first.begin()), std::make_move_iterator(first.end()));
+    p_.steps.insert(p_.steps.begin(), std::make_move_iterator(first.begin()),
+                    std::make_move_iterator(first.end()));
   }
 
-  // The next content of a state is written over the old one when the step that makes it allows that and nothing reads the old
-  // content later; otherwise it is copied at the end.
+  // The next content of a state is written over the old one when the step that makes it allows that
+  // and nothing reads the old content later; otherwise it is copied at the end.
   void place_updates() {
     const Graph& g = p_.graph;
     std::vector<Step> last;
@@ -234,7 +252,8 @@ class Preparer final : public Lowering {
           if (b == next) b = state;
         continue;
       }
-      if (buffer(next).kind == BufferKind::state) {  // another state's old content: save it before that one changes
+      if (buffer(next).kind ==
+          BufferKind::state) {  // another state's old content: save it before that one changes
         const BufferId saved = temporary(buffer(next).bytes);
         p_.steps.insert(p_.steps.begin(), copy_step(next, saved));
         next = saved;
@@ -255,7 +274,8 @@ class Preparer final : public Lowering {
       if (w == s.writes.end()) continue;
       if (writer >= 0) return false;  // written piece by piece
       writer = static_cast<int>(i);
-      // Only the update operators: what merely may run in place could do so before a step is found to be bad and abandoned.
+      // Only the update operators: what merely may run in place could do so before a step is found
+      // to be bad and abandoned.
       if (s.node == kNone || p_.graph.node(s.node).op->inplace != Inplace::pairwise) return false;
       const int32_t index = static_cast<int32_t>(w - s.writes.begin());
       const bool allowed = std::any_of(s.may_share.begin(), s.may_share.end(), [&](MayShare m) {
@@ -279,9 +299,11 @@ class Preparer final : public Lowering {
     }
   }
 
-  // A write takes over the bytes of a read that dies at this step. `owner_` leads from a buffer to the one whose bytes it uses.
+  // A write takes over the bytes of a read that dies at this step. `owner_` leads from a buffer to
+  // the one whose bytes it uses.
   BufferId owner(BufferId id) const {
-    while (p_.buffers[static_cast<size_t>(id)].shares != kNone) id = p_.buffers[static_cast<size_t>(id)].shares;
+    while (p_.buffers[static_cast<size_t>(id)].shares != kNone)
+      id = p_.buffers[static_cast<size_t>(id)].shares;
     return id;
   }
   void share_in_place() {
@@ -296,7 +318,9 @@ class Preparer final : public Lowering {
         Buffer& br = buffer(r);
         const int32_t now = static_cast<int32_t>(i);
         if (bw.kind != BufferKind::arena || br.kind != BufferKind::arena) continue;
-        if (bw.shares != kNone || bw.first != now || br.last != now || br.bytes < bw.bytes || r == w) continue;
+        if (bw.shares != kNone || bw.first != now || br.last != now || br.bytes < bw.bytes ||
+            r == w)
+          continue;
         bw.shares = r;
         br.last = bw.last;
       }
@@ -316,13 +340,15 @@ class Preparer final : public Lowering {
     p_.scratch_offsets.assign(p_.steps.size(), -1);
     for (size_t i = 0; i < p_.steps.size(); ++i)
       if (p_.steps[i].scratch_bytes > 0)
-        lifetimes.push_back({p_.steps[i].scratch_bytes, static_cast<int32_t>(i), static_cast<int32_t>(i)});
+        lifetimes.push_back(
+            {p_.steps[i].scratch_bytes, static_cast<int32_t>(i), static_cast<int32_t>(i)});
     HONE_ASSIGN(p_.arena, plan_arena(lifetimes));
     for (size_t i = 0; i < values; ++i) buffer(ids[i]).offset = p_.arena.offsets[i];
     for (size_t i = values; i < lifetimes.size(); ++i)
       p_.scratch_offsets[static_cast<size_t>(lifetimes[i].first)] = p_.arena.offsets[i];
     for (size_t i = 0; i < p_.buffers.size(); ++i)
-      if (p_.buffers[i].shares != kNone) p_.buffers[i].offset = buffer(owner(static_cast<BufferId>(i))).offset;
+      if (p_.buffers[i].shares != kNone)
+        p_.buffers[i].offset = buffer(owner(static_cast<BufferId>(i))).offset;
     return {};
   }
 
@@ -335,6 +361,8 @@ class Preparer final : public Lowering {
 
 }  // namespace
 
-Result<Program> prepare(Graph graph, const PrepareOptions& options) { return Preparer(std::move(graph), options).run(); }
+Result<Program> prepare(Graph graph, const PrepareOptions& options) {
+  return Preparer(std::move(graph), options).run();
+}
 
 }  // namespace hone

@@ -24,7 +24,7 @@ struct Buffer {
   int32_t index = 0;
   int32_t first = -1, last = -1;  ///< Steps that touch it.
   int64_t offset = 0;             ///< For arena buffers.
-  BufferId shares = kNone;        ///< The buffer whose bytes this one takes over (in place), or kNone.
+  BufferId shares = kNone;  ///< The buffer whose bytes this one takes over (in place), or kNone.
 };
 
 struct Pack {
@@ -49,12 +49,12 @@ struct PrepareOptions {
   int threads = 1;
 };
 
-/// Order in which the nodes run: the graph's own, with state updates moved up to where their inputs are complete, so that gradients
-/// die early.
+/// Order in which the nodes run: the graph's own, with state updates moved up to where their inputs
+/// are complete, so that gradients die early.
 std::vector<NodeId> schedule(const Graph& g);
 
-/// Schedules, lowers and plans. The graph must be specialised and dead code removed. Errors: as the backend's lowering; unsupported (an
-/// operator without a kernel).
+/// Schedules, lowers and plans. The graph must be specialised and dead code removed. Errors: as the
+/// backend's lowering; unsupported (an operator without a kernel).
 Result<Program> prepare(Graph graph, const PrepareOptions& options);
 
 /// The plan as a table: peak, bound, and the buffers by size with their lifetimes.

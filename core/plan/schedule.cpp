@@ -19,8 +19,9 @@ bool is_update(const Graph& g, const Node& n) {
 
 }  // namespace
 
-// Topological order by a ready list. An update also waits for the earlier readers of the states it overwrites, and runs as soon as it
-// can; the other nodes keep the graph's order. Waiting only ever points to earlier nodes, so there is no cycle.
+// Topological order by a ready list. An update also waits for the earlier readers of the states it
+// overwrites, and runs as soon as it can; the other nodes keep the graph's order. Waiting only ever
+// points to earlier nodes, so there is no cycle.
 std::vector<NodeId> schedule(const Graph& g) {
   const size_t count = g.nodes.size();
   std::vector<std::vector<NodeId>> readers(g.values.size());  // of states
@@ -37,7 +38,8 @@ std::vector<NodeId> schedule(const Graph& g) {
         if (node.inputs[k] != kNone)
           for (NodeId r : readers[static_cast<size_t>(node.inputs[k])]) before[n].push_back(r);
     for (ValueId v : node.inputs)
-      if (v != kNone && g.value(v).kind == ValueKind::state) readers[static_cast<size_t>(v)].push_back(id);
+      if (v != kNone && g.value(v).kind == ValueKind::state)
+        readers[static_cast<size_t>(v)].push_back(id);
     std::sort(before[n].begin(), before[n].end());
     before[n].erase(std::unique(before[n].begin(), before[n].end()), before[n].end());
     for (NodeId p : before[n]) after[static_cast<size_t>(p)].push_back(id);
@@ -46,8 +48,10 @@ std::vector<NodeId> schedule(const Graph& g) {
   std::priority_queue<NodeId, std::vector<NodeId>, std::greater<>> ready;
   std::vector<NodeId> ready_updates;
   const auto release = [&](NodeId n) {
-    if (update[static_cast<size_t>(n)]) ready_updates.push_back(n);
-    else ready.push(n);
+    if (update[static_cast<size_t>(n)])
+      ready_updates.push_back(n);
+    else
+      ready.push(n);
   };
   for (size_t n = 0; n < count; ++n)
     if ((waits[n] = before[n].size()) == 0) release(static_cast<NodeId>(n));

@@ -10,8 +10,10 @@ namespace hone {
 
 void StateStore::set(std::string_view name, StateRole role, TensorData data) {
   const auto [it, added] = index_.try_emplace(std::string(name), entries_.size());
-  if (added) entries_.push_back({std::string(name), role, std::move(data)});
-  else entries_[it->second].data = std::move(data);
+  if (added)
+    entries_.push_back({std::string(name), role, std::move(data)});
+  else
+    entries_[it->second].data = std::move(data);
   changed();
 }
 
@@ -26,17 +28,22 @@ int64_t StateStore::bytes() const {
   return sum;
 }
 
-Engine::Engine(Model model, const SessionOptions& options) : model_(std::move(model)), options_(options) {
-  if (options.pool) pool_ = options.pool;
-  else if (options.threads == 1) pool_ = &serial_pool();
-  else own_pool_ = make_thread_pool(options.threads), pool_ = own_pool_.get();
+Engine::Engine(Model model, const SessionOptions& options)
+    : model_(std::move(model)), options_(options) {
+  if (options.pool)
+    pool_ = options.pool;
+  else if (options.threads == 1)
+    pool_ = &serial_pool();
+  else
+    own_pool_ = make_thread_pool(options.threads), pool_ = own_pool_.get();
   for (const ValueInfo& v : model_.graph.values)
     if (v.kind == ValueKind::state) states_.set(v.name, v.role, v.data);
 }
 
 Result<std::unique_ptr<Compiled>> Engine::compile(Graph graph) {
   auto c = std::make_unique<Compiled>();
-  const PrepareOptions prepare_options{options_.kernels == Kernels::best ? &default_backend() : nullptr, pool_->size()};
+  const PrepareOptions prepare_options{
+      options_.kernels == Kernels::best ? &default_backend() : nullptr, pool_->size()};
   HONE_ASSIGN(c->program, prepare(std::move(graph), prepare_options));
   const Program& p = c->program;
   size_t count = 0;
@@ -79,7 +86,8 @@ Status Engine::bind(Compiled& c) {
     const Pack& pack = c.program.packs[i];
     const ValueInfo& source = c.program.graph.value(pack.source);
     if (source.kind == ValueKind::constant && c.packed_version != 0) continue;
-    const StateStore::Entry* state = source.kind == ValueKind::state ? states_.find(source.name) : nullptr;
+    const StateStore::Entry* state =
+        source.kind == ValueKind::state ? states_.find(source.name) : nullptr;
     const void* from = state ? state->data.data() : source.data.data();
     HONE_TRY(pack.fill(from, c.packed[i].mutable_data()));
   }
@@ -97,17 +105,26 @@ Status Engine::resolve(Compiled& c) {
       if (id == kNone) return {};
       const Buffer& b = p.buffers[static_cast<size_t>(id)];
       switch (b.kind) {
-        case BufferKind::arena: pointer = arena + b.offset; break;
-        case BufferKind::constant: pointer = const_cast<void*>(p.graph.value(b.value).data.data()); break;
-        case BufferKind::packed: pointer = c.packed[static_cast<size_t>(b.index)].mutable_data(); break;
+        case BufferKind::arena:
+          pointer = arena + b.offset;
+          break;
+        case BufferKind::constant:
+          pointer = const_cast<void*>(p.graph.value(b.value).data.data());
+          break;
+        case BufferKind::packed:
+          pointer = c.packed[static_cast<size_t>(b.index)].mutable_data();
+          break;
         case BufferKind::state: {
           const ValueInfo& v = p.graph.value(b.value);
           const StateStore::Entry* e = states_.find(v.name);
-          if (!e || e->data.type() != v.type) return internal("state '{}' is not in the store as {}", v.name, v.type);
+          if (!e || e->data.type() != v.type)
+            return internal("state '{}' is not in the store as {}", v.name, v.type);
           pointer = const_cast<void*>(e->data.data());
           break;
         }
-        case BufferKind::input: case BufferKind::output: break;  // bound at each run
+        case BufferKind::input:
+        case BufferKind::output:
+          break;  // bound at each run
       }
       return {};
     };
@@ -119,14 +136,18 @@ Status Engine::resolve(Compiled& c) {
 }
 
 Status Engine::run(Compiled& c, size_t first, size_t last) {
-  for (const Compiled::Slot& s : c.inputs) c.operands[s.operand] = const_cast<void*>(c.input_pointers[static_cast<size_t>(s.index)]);
-  for (const Compiled::Slot& s : c.outputs) c.operands[s.operand] = c.output_pointers[static_cast<size_t>(s.index)];
+  for (const Compiled::Slot& s : c.inputs)
+    c.operands[s.operand] = const_cast<void*>(c.input_pointers[static_cast<size_t>(s.index)]);
+  for (const Compiled::Slot& s : c.outputs)
+    c.operands[s.operand] = c.output_pointers[static_cast<size_t>(s.index)];
   std::byte* arena = static_cast<std::byte*>(arena_.mutable_data());
   const Program& p = c.program;
   for (size_t i = first; i < last; ++i) {
     const Step& s = p.steps[i];
-    const std::span<void* const> operands(c.operands.data() + c.first_operand[i], s.reads.size() + s.writes.size());
-    HONE_TRY(s.kernel->run({operands, p.scratch_offsets[i] < 0 ? nullptr : arena + p.scratch_offsets[i], *pool_}));
+    const std::span<void* const> operands(c.operands.data() + c.first_operand[i],
+                                          s.reads.size() + s.writes.size());
+    HONE_TRY(s.kernel->run(
+        {operands, p.scratch_offsets[i] < 0 ? nullptr : arena + p.scratch_offsets[i], *pool_}));
   }
   return {};
 }
@@ -146,7 +167,9 @@ PlanInfo Engine::info(const Compiled& c) const {
 
 void Engine::trim(std::vector<std::unique_ptr<Compiled>>& cache) const {
   while (cache.size() > static_cast<size_t>(std::max(1, options_.plan_cache))) {
-    const auto oldest = std::min_element(cache.begin(), cache.end(), [](const auto& a, const auto& b) { return a->last_used < b->last_used; });
+    const auto oldest =
+        std::min_element(cache.begin(), cache.end(),
+                         [](const auto& a, const auto& b) { return a->last_used < b->last_used; });
     cache.erase(oldest);
   }
 }
@@ -165,7 +188,8 @@ Result<Compiled*> Engine::infer_program(std::span<const TensorType> types) {
       return c.get();
     }
   const Graph& g = model_.graph;
-  if (types.size() != g.inputs.size()) return invalid("the model has {} inputs, got {}", g.inputs.size(), types.size());
+  if (types.size() != g.inputs.size())
+    return invalid("the model has {} inputs, got {}", g.inputs.size(), types.size());
   std::vector<Shape> shapes;
   for (size_t i = 0; i < types.size(); ++i) {
     HONE_TRY(check_dtype(g, g.inputs[i], types[i].dtype));

@@ -41,11 +41,12 @@ struct Compiled {
   std::vector<Slot> inputs, outputs;
   std::vector<TensorData> packed;
   uint64_t packed_version = 0;
-  const std::byte* arena = nullptr;   ///< The arena the pointers were resolved against.
+  const std::byte* arena = nullptr;  ///< The arena the pointers were resolved against.
 
   std::vector<const void*> input_pointers;  ///< Filled by the owner before a run.
   std::vector<void*> output_pointers;
-  /// What the program was made for: names (trainers) and types of what is fed, in the caller's order.
+  /// What the program was made for: names (trainers) and types of what is fed, in the caller's
+  /// order.
   std::vector<std::string> names;
   std::vector<TensorType> types;
   std::vector<int32_t> slot_of;  ///< For each fed tensor, its graph input.
@@ -63,12 +64,14 @@ class Engine {
   ThreadPool& pool() { return *pool_; }
   const SessionOptions& options() const { return options_; }
 
-  /// Prepares a graph; its states are looked up in the store by name. Errors: as `prepare`, internal (unknown state).
+  /// Prepares a graph; its states are looked up in the store by name. Errors: as `prepare`,
+  /// internal (unknown state).
   Result<std::unique_ptr<Compiled>> compile(Graph graph);
   /// Runs steps [first, last) with the pointers in `c`.
   Status run(Compiled& c, size_t first, size_t last);
   Status run(Compiled& c) { return run(c, 0, c.program.steps.size()); }
-  /// Resolves pointers and packs weights where the arena or the states have changed. Called before `run`.
+  /// Resolves pointers and packs weights where the arena or the states have changed. Called before
+  /// `run`.
   Status bind(Compiled& c);
   PlanInfo info(const Compiled& c) const;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running single nodes: each is a graph of one node, prepared as any program and kept for the next call of its kind.
+// Running single nodes: each is a graph of one node, prepared as any program and kept for the next
+// call of its kind.
 #include "core/runtime/node_runner.hpp"
 
 #include <unordered_map>
@@ -33,18 +34,21 @@ struct NodeRunner::Impl {
       k += t.defined() ? static_cast<char>('a' + static_cast<int>(t.dtype())) : '-';
       if (!t.defined()) continue;
       k += static_cast<char>(t.shape().rank());
-      k.append(reinterpret_cast<const char*>(t.shape().begin()), sizeof(int64_t) * static_cast<size_t>(t.shape().rank()));
+      k.append(reinterpret_cast<const char*>(t.shape().begin()),
+               sizeof(int64_t) * static_cast<size_t>(t.shape().rank()));
     }
     return k + exact_bytes(attrs);
   }
 
-  Result<std::unique_ptr<Prepared>> prepare_node(const OpDef& op, const Attrs& attrs, std::span<const TensorData> inputs,
+  Result<std::unique_ptr<Prepared>> prepare_node(const OpDef& op, const Attrs& attrs,
+                                                 std::span<const TensorData> inputs,
                                                  std::string_view name) {
     Graph g;
     Builder b(g);
     b.set_scope(std::string(name));
     std::vector<Value> values;
-    for (const TensorData& t : inputs) values.push_back(t.defined() ? b.input(t.type(), "") : Value());
+    for (const TensorData& t : inputs)
+      values.push_back(t.defined() ? b.input(t.type(), "") : Value());
     const std::vector<Value> outs = b.emit_all(op, values, attrs);
     if (!b.status().ok()) return b.status();
     auto made = std::make_unique<Prepared>();
@@ -70,24 +74,30 @@ struct NodeRunner::Impl {
       const auto place = [&](BufferId id) -> void* {
         if (id == kNone) return nullptr;
         const Buffer& buf = p.program.buffers[static_cast<size_t>(id)];
-        if (buf.kind == BufferKind::input) return const_cast<void*>(given[static_cast<size_t>(buf.index)]);
-        if (buf.kind == BufferKind::output) return outputs[static_cast<size_t>(buf.index)].mutable_data();
-        if (buf.kind == BufferKind::constant) return const_cast<void*>(p.program.graph.value(buf.value).data.data());
+        if (buf.kind == BufferKind::input)
+          return const_cast<void*>(given[static_cast<size_t>(buf.index)]);
+        if (buf.kind == BufferKind::output)
+          return outputs[static_cast<size_t>(buf.index)].mutable_data();
+        if (buf.kind == BufferKind::constant)
+          return const_cast<void*>(p.program.graph.value(buf.value).data.data());
         return base + buf.offset;
       };
       for (BufferId id : s.reads) p.operands.push_back(place(id));
       for (BufferId id : s.writes) p.operands.push_back(place(id));
-      std::byte* scratch = p.program.scratch_offsets[i] < 0 ? nullptr : base + p.program.scratch_offsets[i];
+      std::byte* scratch =
+          p.program.scratch_offsets[i] < 0 ? nullptr : base + p.program.scratch_offsets[i];
       HONE_TRY(s.kernel->run({p.operands, scratch, *pool}));
     }
     return {};
   }
 };
 
-NodeRunner::NodeRunner(const Backend* backend, ThreadPool* pool) : impl_(new Impl{backend, pool, {}, {}}) {}
+NodeRunner::NodeRunner(const Backend* backend, ThreadPool* pool)
+    : impl_(new Impl{backend, pool, {}, {}}) {}
 NodeRunner::~NodeRunner() = default;
 
-Result<std::vector<TensorData>> NodeRunner::run(const OpDef& op, const Attrs& attrs, std::span<const TensorData> inputs,
+Result<std::vector<TensorData>> NodeRunner::run(const OpDef& op, const Attrs& attrs,
+                                                std::span<const TensorData> inputs,
                                                 std::string_view name) {
   const Attrs given = attrs.empty() ? Attrs::defaults(*op.attrs) : attrs;
   std::string k = Impl::key(op, given, inputs);

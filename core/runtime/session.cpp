@@ -12,7 +12,8 @@ Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
 Result<Session> Session::create(const Model& model, const SessionOptions& options) {
-  if (options.threads < 1 && !options.pool) return invalid("a session needs at least one thread, got {}", options.threads);
+  if (options.threads < 1 && !options.pool)
+    return invalid("a session needs at least one thread, got {}", options.threads);
   return Session(std::make_unique<Engine>(model, options));
 }
 
@@ -39,7 +40,8 @@ class Types {
 };
 
 Status check_defined(const Graph& g, std::span<const TensorData> inputs) {
-  if (inputs.size() != g.inputs.size()) return invalid("the model has {} inputs, got {}", g.inputs.size(), inputs.size());
+  if (inputs.size() != g.inputs.size())
+    return invalid("the model has {} inputs, got {}", g.inputs.size(), inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i)
     if (!inputs[i].defined()) return invalid("input '{}' is missing", g.value(g.inputs[i]).name);
   return {};
@@ -52,11 +54,13 @@ Status Session::run(std::span<const TensorData> inputs, std::span<TensorData> ou
   const Types types(inputs);
   HONE_ASSIGN(Compiled* const c, engine_->infer_program(types.get()));
   const Graph& g = c->program.graph;
-  if (outputs.size() != g.outputs.size()) return invalid("the model has {} outputs, got room for {}", g.outputs.size(), outputs.size());
+  if (outputs.size() != g.outputs.size())
+    return invalid("the model has {} outputs, got room for {}", g.outputs.size(), outputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) c->input_pointers[i] = inputs[i].data();
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].type() != g.type(g.outputs[i].value) || !outputs[i].mutable_data())
-      return invalid("output '{}' is {}, got room for {}", g.outputs[i].name, g.type(g.outputs[i].value), outputs[i].type());
+      return invalid("output '{}' is {}, got room for {}", g.outputs[i].name,
+                     g.type(g.outputs[i].value), outputs[i].type());
     c->output_pointers[i] = outputs[i].mutable_data();
   }
   return engine_->run(*c);
@@ -83,7 +87,8 @@ Result<std::vector<TensorData>> Session::run(std::span<const NamedTensor> inputs
     while (i < g.inputs.size() && g.value(g.inputs[i]).name != t.name) ++i;
     if (i == g.inputs.size()) {
       std::string names;
-      for (ValueId v : g.inputs) names += format("{}'{}'", names.empty() ? "" : ", ", g.value(v).name);
+      for (ValueId v : g.inputs)
+        names += format("{}'{}'", names.empty() ? "" : ", ", g.value(v).name);
       return invalid("the model has no input '{}'; its inputs are {}", t.name, names);
     }
     ordered[i] = t.data;
@@ -94,17 +99,20 @@ Result<std::vector<TensorData>> Session::run(std::span<const NamedTensor> inputs
 Result<std::vector<TensorType>> Session::output_types(std::span<const Shape> input_shapes) {
   const Graph& g = engine_->model().graph;
   std::vector<TensorType> types;
-  for (size_t i = 0; i < input_shapes.size() && i < g.inputs.size(); ++i) types.push_back({g.type(g.inputs[i]).dtype, input_shapes[i]});
+  for (size_t i = 0; i < input_shapes.size() && i < g.inputs.size(); ++i)
+    types.push_back({g.type(g.inputs[i]).dtype, input_shapes[i]});
   HONE_ASSIGN(Compiled* const c, engine_->infer_program(types));
   std::vector<TensorType> out;
-  for (const GraphOutput& o : c->program.graph.outputs) out.push_back(c->program.graph.type(o.value));
+  for (const GraphOutput& o : c->program.graph.outputs)
+    out.push_back(c->program.graph.type(o.value));
   return out;
 }
 
 Result<PlanInfo> Session::plan(std::span<const Shape> input_shapes) {
   const Graph& g = engine_->model().graph;
   std::vector<TensorType> types;
-  for (size_t i = 0; i < input_shapes.size() && i < g.inputs.size(); ++i) types.push_back({g.type(g.inputs[i]).dtype, input_shapes[i]});
+  for (size_t i = 0; i < input_shapes.size() && i < g.inputs.size(); ++i)
+    types.push_back({g.type(g.inputs[i]).dtype, input_shapes[i]});
   HONE_ASSIGN(Compiled* const c, engine_->infer_program(types));
   return engine_->info(*c);
 }

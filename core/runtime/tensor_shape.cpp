@@ -63,7 +63,8 @@ Tensor Tensor::expand(std::vector<int64_t> shape) const {
       return error(invalid("expand: axis {} of {} cannot become {}", axis, type(), shape[i]));
     if (shape[i] == have || shape[i] == -1) shape[i] = 1;
   }
-  if (lead < 0) return error(invalid("expand: {} has more axes than the {} asked for", type(), shape.size()));
+  if (lead < 0)
+    return error(invalid("expand: {} has more axes than the {} asked for", type(), shape.size()));
   return apply(op::expand, {*this}, ShapeAttrs{std::move(shape), true});
 }
 

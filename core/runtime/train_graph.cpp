@@ -11,15 +11,20 @@ namespace {
 
 class Writer {
  public:
-  Writer(Graph graph, const TrainerOptions& options) : options_(options), b_(out_.graph) { out_.graph = std::move(graph); }
+  Writer(Graph graph, const TrainerOptions& options) : options_(options), b_(out_.graph) {
+    out_.graph = std::move(graph);
+  }
 
-  Result<TrainGraph> run(std::span<const std::pair<std::string, TensorType>> targets, TrainForm form) {
+  Result<TrainGraph> run(std::span<const std::pair<std::string, TensorType>> targets,
+                         TrainForm form) {
     HONE_ASSIGN(const Value loss, append_loss(targets));
     Graph& g = out_.graph;
     g.outputs.clear();
     b_.output(loss, "loss");
-    if (form == TrainForm::loss) g.updates.clear();
-    else HONE_TRY(append_backward(loss, form));
+    if (form == TrainForm::loss)
+      g.updates.clear();
+    else
+      HONE_TRY(append_backward(loss, form));
     if (!b_.status().ok()) return b_.status();
     HONE_TRY(remove_dead(g));
     return std::move(out_);
@@ -102,7 +107,8 @@ class Writer {
       const Value inputs[] = {param, velocity, grad, lr};
       outs = b_.emit_all(op::sgd_update, inputs, attrs);
     } else {
-      const AdamAttrs attrs{o.beta1, o.beta2, o.eps, o.weight_decay, o.kind == OptimizerKind::adamw};
+      const AdamAttrs attrs{o.beta1, o.beta2, o.eps, o.weight_decay,
+                            o.kind == OptimizerKind::adamw};
       HONE_ASSIGN(const Value m, moment(param, "m"));
       HONE_ASSIGN(const Value v, moment(param, "v"));
       states.push_back(m);
@@ -111,7 +117,8 @@ class Writer {
       outs = b_.emit_all(op::adam_update, inputs, attrs);
     }
     if (outs.size() < states.size()) return b_.status();
-    for (size_t i = 0; i < states.size(); ++i) out_.graph.updates.push_back({states[i].id(), outs[i].id()});
+    for (size_t i = 0; i < states.size(); ++i)
+      out_.graph.updates.push_back({states[i].id(), outs[i].id()});
     return {};
   }
 
@@ -125,11 +132,14 @@ class Writer {
 Result<TrainGraph> build_train_graph(const Model& model, std::span<const Shape> input_shapes,
                                      std::span<const std::pair<std::string, TensorType>> targets,
                                      const TrainerOptions& options, TrainForm form) {
-  HONE_ASSIGN(Graph g, specialise(model.graph, input_shapes, {.mode = form == TrainForm::loss ? Mode::infer : Mode::train}));
+  HONE_ASSIGN(Graph g, specialise(model.graph, input_shapes,
+                                  {.mode = form == TrainForm::loss ? Mode::infer : Mode::train}));
   for (const auto& [name, type] : targets)
-    if (g.find(name) != kNone) return invalid("the target '{}' has the name of a tensor of the model", name);
+    if (g.find(name) != kNone)
+      return invalid("the target '{}' has the name of a tensor of the model", name);
   for (const StateUpdate& u : g.updates)
-    if (g.value(u.state).kind != ValueKind::state) return internal("an update of something that is no state");
+    if (g.value(u.state).kind != ValueKind::state)
+      return internal("an update of something that is no state");
   return Writer(std::move(g), options).run(targets, form);
 }
 

@@ -8,8 +8,9 @@
 namespace hone {
 
 enum class TrainForm : uint8_t {
-  step,       ///< Forward, backward, clip, update. Outputs: loss, and the gradient norm when clipping.
-  gradients,  ///< Forward and backward. Outputs: loss, then the gradients in the order of `trainable`.
+  step,  ///< Forward, backward, clip, update. Outputs: loss, and the gradient norm when clipping.
+  gradients,  ///< Forward and backward. Outputs: loss, then the gradients in the order of
+              ///< `trainable`.
   loss,       ///< The loss in inference mode. Outputs: loss.
 };
 
@@ -24,11 +25,13 @@ struct TrainGraph {
   std::vector<NewState> new_states;
 };
 
-/// Names of the two scalar inputs a `step` graph ends with: the learning rate (f32) and the step's number, from 1 (i64).
+/// Names of the two scalar inputs a `step` graph ends with: the learning rate (f32) and the step's
+/// number, from 1 (i64).
 inline constexpr std::string_view kLrInput = "hone.lr";
 inline constexpr std::string_view kStepInput = "hone.step";
 
-/// Builds it for these inputs and targets. `initial_optimizer_state` gives what the states are made from when they do not exist.
+/// Builds it for these inputs and targets. `initial_optimizer_state` gives what the states are made
+/// from when they do not exist.
 Result<TrainGraph> build_train_graph(const Model& model, std::span<const Shape> input_shapes,
                                      std::span<const std::pair<std::string, TensorType>> targets,
                                      const TrainerOptions& options, TrainForm form);

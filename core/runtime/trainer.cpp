@@ -33,11 +33,15 @@ size_t steps_until_loss(const Program& p) {
 
 Status check_options(const TrainerOptions& o) {
   if (!o.loss) return invalid("a trainer needs a loss");
-  if (!(o.optimizer.lr >= 0) || !std::isfinite(o.optimizer.lr)) return invalid("the learning rate must be a number not below 0, got {}", o.optimizer.lr);
+  if (!(o.optimizer.lr >= 0) || !std::isfinite(o.optimizer.lr))
+    return invalid("the learning rate must be a number not below 0, got {}", o.optimizer.lr);
   if (!(o.clip_norm >= 0)) return invalid("clip_norm must not be below 0, got {}", o.clip_norm);
-  if (o.optimizer.nesterov && o.optimizer.momentum <= 0) return invalid("Nesterov momentum needs momentum above 0, got {}", o.optimizer.momentum);
+  if (o.optimizer.nesterov && o.optimizer.momentum <= 0)
+    return invalid("Nesterov momentum needs momentum above 0, got {}", o.optimizer.momentum);
   for (const double beta : {o.optimizer.beta1, o.optimizer.beta2})
-    if (!(beta >= 0 && beta < 1)) return invalid("beta1 and beta2 must be in [0, 1), got {} and {}", o.optimizer.beta1, o.optimizer.beta2);
+    if (!(beta >= 0 && beta < 1))
+      return invalid("beta1 and beta2 must be in [0, 1), got {} and {}", o.optimizer.beta1,
+                     o.optimizer.beta2);
   return {};
 }
 
@@ -58,7 +62,8 @@ struct Trainer::Impl {
     std::vector<std::unique_ptr<Compiled>>& cache = caches[static_cast<size_t>(form)];
     for (const auto& c : cache) {
       bool same = c->names.size() == batch.size();
-      for (size_t i = 0; same && i < batch.size(); ++i) same = c->names[i] == batch[i].name && c->types[i] == batch[i].data.type();
+      for (size_t i = 0; same && i < batch.size(); ++i)
+        same = c->names[i] == batch[i].name && c->types[i] == batch[i].data.type();
       if (!same) continue;
       c->last_used = engine.next_use();
       HONE_TRY(engine.bind(*c));
@@ -78,7 +83,8 @@ struct Trainer::Impl {
     std::vector<std::pair<std::string, TensorType>> targets;
     for (const NamedTensor& t : batch) {
       if (!t.data.defined()) return invalid("'{}' of the batch has no data", t.name);
-      const auto it = std::find_if(g.inputs.begin(), g.inputs.end(), [&](ValueId v) { return g.value(v).name == t.name; });
+      const auto it = std::find_if(g.inputs.begin(), g.inputs.end(),
+                                   [&](ValueId v) { return g.value(v).name == t.name; });
       if (it == g.inputs.end()) {
         targets.emplace_back(t.name, t.data.type());
         continue;
@@ -90,10 +96,13 @@ struct Trainer::Impl {
       shapes[i] = t.data.shape();
     }
     for (size_t i = 0; i < given.size(); ++i)
-      if (!given[i]) return invalid("the batch lacks the model's input '{}'", g.value(g.inputs[i]).name);
-    HONE_ASSIGN(TrainGraph train, build_train_graph(engine.model(), shapes, targets, options, form));
+      if (!given[i])
+        return invalid("the batch lacks the model's input '{}'", g.value(g.inputs[i]).name);
+    HONE_ASSIGN(TrainGraph train,
+                build_train_graph(engine.model(), shapes, targets, options, form));
     for (TrainGraph::NewState& s : train.new_states)
-      if (!engine.states().find(s.name)) engine.states().set(s.name, StateRole::optimizer, std::move(s.data));
+      if (!engine.states().find(s.name))
+        engine.states().set(s.name, StateRole::optimizer, std::move(s.data));
     HONE_TRY(add_rng(train.graph));
     HONE_ASSIGN(std::unique_ptr<Compiled> c, engine.compile(std::move(train.graph)));
     const Graph& made = c->program.graph;
@@ -131,7 +140,8 @@ struct Trainer::Impl {
 
   void feed(Compiled& c, std::span<const NamedTensor> batch) {
     for (size_t i = 0; i < batch.size(); ++i)
-      if (c.slot_of[i] >= 0) c.input_pointers[static_cast<size_t>(c.slot_of[i])] = batch[i].data.data();
+      if (c.slot_of[i] >= 0)
+        c.input_pointers[static_cast<size_t>(c.slot_of[i])] = batch[i].data.data();
   }
 
   // Runs up to the loss and refuses to go on when it is not finite.
@@ -140,8 +150,10 @@ struct Trainer::Impl {
     HONE_TRY(engine.run(c, 0, done));
     const double loss = c.held[0].at(0);
     if (!std::isfinite(loss))
-      return invalid("the loss of step {} is {}: nothing was updated; look for NaN or infinity in the batch, lower the learning rate (now {}) or clip gradients",
-                     step, loss, static_cast<double>(lr));
+      return invalid(
+          "the loss of step {} is {}: nothing was updated; look for NaN or infinity in the batch, "
+          "lower the learning rate (now {}) or clip gradients",
+          step, loss, static_cast<double>(lr));
     return loss;
   }
 };
@@ -153,7 +165,8 @@ Trainer::~Trainer() = default;
 
 Result<Trainer> Trainer::create(const Model& model, TrainerOptions options) {
   HONE_TRY(check_options(options));
-  if (options.session.threads < 1 && !options.session.pool) return invalid("a trainer needs at least one thread, got {}", options.session.threads);
+  if (options.session.threads < 1 && !options.session.pool)
+    return invalid("a trainer needs at least one thread, got {}", options.session.threads);
   Model copy = model;
   int64_t trainable = 0;
   std::string names;
@@ -166,13 +179,15 @@ Result<Trainer> Trainer::create(const Model& model, TrainerOptions options) {
     if (names.size() < 200) names += format("{}'{}'", names.empty() ? "" : ", ", v.name);
   }
   if (trainable == 0)
-    return invalid("no parameter matches trainable pattern '{}'; the model's parameters are {}", options.trainable, names.empty() ? "none" : names);
+    return invalid("no parameter matches trainable pattern '{}'; the model's parameters are {}",
+                   options.trainable, names.empty() ? "none" : names);
   return Trainer(std::make_unique<Impl>(std::move(copy), options));
 }
 
 Result<StepResult> Trainer::step(std::span<const NamedTensor> batch) {
   Impl& t = *impl_;
-  t.lr = static_cast<float>(t.options.schedule ? t.options.schedule(t.step) : t.options.optimizer.lr);
+  t.lr =
+      static_cast<float>(t.options.schedule ? t.options.schedule(t.step) : t.options.optimizer.lr);
   t.step_number = t.step + 1;
   HONE_ASSIGN(Compiled* const c, t.program(batch, TrainForm::step));
   t.feed(*c, batch);
@@ -180,7 +195,8 @@ Result<StepResult> Trainer::step(std::span<const NamedTensor> batch) {
   HONE_ASSIGN(const double loss, t.run_to_loss(*c, done));
   HONE_TRY(t.engine.run(*c, done, c->program.steps.size()));
   t.engine.states().changed();
-  c->packed_version = t.engine.states().version();  // a training program packs nothing that it changes itself
+  c->packed_version =
+      t.engine.states().version();  // a training program packs nothing that it changes itself
   StepResult r{t.step, loss, static_cast<double>(t.lr), 0};
   if (c->held.size() > 1) r.grad_norm = c->held[1].at(0);
   ++t.step;
@@ -215,8 +231,10 @@ Result<std::vector<TensorData>> Trainer::predict(std::span<const NamedTensor> in
   std::vector<TensorType> types;
   std::vector<const void*> pointers;
   for (ValueId v : g.inputs) {
-    const auto it = std::find_if(inputs.begin(), inputs.end(), [&](const NamedTensor& n) { return n.name == g.value(v).name; });
-    if (it == inputs.end() || !it->data.defined()) return invalid("the model's input '{}' is missing", g.value(v).name);
+    const auto it = std::find_if(inputs.begin(), inputs.end(),
+                                 [&](const NamedTensor& n) { return n.name == g.value(v).name; });
+    if (it == inputs.end() || !it->data.defined())
+      return invalid("the model's input '{}' is missing", g.value(v).name);
     types.push_back(it->data.type());
     pointers.push_back(it->data.data());
   }
@@ -224,7 +242,8 @@ Result<std::vector<TensorData>> Trainer::predict(std::span<const NamedTensor> in
   std::copy(pointers.begin(), pointers.end(), c->input_pointers.begin());
   std::vector<TensorData> out;
   for (size_t i = 0; i < c->program.graph.outputs.size(); ++i) {
-    HONE_ASSIGN(TensorData data, TensorData::allocate(c->program.graph.type(c->program.graph.outputs[i].value)));
+    HONE_ASSIGN(TensorData data,
+                TensorData::allocate(c->program.graph.type(c->program.graph.outputs[i].value)));
     c->output_pointers[i] = data.mutable_data();
     out.push_back(std::move(data));
   }
@@ -249,7 +268,9 @@ const Model& Trainer::model() const { return impl_->engine.model(); }
 std::vector<std::string> Trainer::trainable() const {
   std::vector<std::string> out;
   for (const ValueInfo& v : impl_->engine.model().graph.values)
-    if (v.kind == ValueKind::state && v.role == StateRole::parameter && v.trainable && is_float(v.type.dtype)) out.push_back(v.name);
+    if (v.kind == ValueKind::state && v.role == StateRole::parameter && v.trainable &&
+        is_float(v.type.dtype))
+      out.push_back(v.name);
   return out;
 }
 
@@ -271,14 +292,19 @@ Result<Trainer::State> Trainer::save() const {
 Status Trainer::restore(const State& state) {
   StateStore& store = impl_->engine.states();
   std::string problems;
-  const auto complain = [&](std::string text) { problems += (problems.empty() ? "" : "; ") + text; };
+  const auto complain = [&](std::string text) {
+    problems += (problems.empty() ? "" : "; ") + text;
+  };
   for (const StateTensor& e : state.entries) {
     const StateStore::Entry* own = store.find(e.name);
-    if (!own && (e.role == StateRole::parameter || e.role == StateRole::buffer)) complain(format("'{}' is not in the model", e.name));
-    if (own && own->data.type() != e.data.type()) complain(format("'{}' is {}, the model has {}", e.name, e.data.type(), own->data.type()));
+    if (!own && (e.role == StateRole::parameter || e.role == StateRole::buffer))
+      complain(format("'{}' is not in the model", e.name));
+    if (own && own->data.type() != e.data.type())
+      complain(format("'{}' is {}, the model has {}", e.name, e.data.type(), own->data.type()));
   }
   for (const StateStore::Entry& own : store.entries()) {
-    const bool there = std::any_of(state.entries.begin(), state.entries.end(), [&](const StateTensor& e) { return e.name == own.name; });
+    const bool there = std::any_of(state.entries.begin(), state.entries.end(),
+                                   [&](const StateTensor& e) { return e.name == own.name; });
     if (!there) complain(format("'{}' is missing", own.name));
   }
   if (!problems.empty()) return invalid("the saved state does not fit this trainer: {}", problems);
@@ -291,7 +317,8 @@ Status Trainer::restore(const State& state) {
     const StateStore::Entry* own = store.find(state.entries[i].name);
     if (own) {  // in place: programs hold pointers
       TensorData target = own->data;
-      std::copy_n(static_cast<const char*>(copies[i].data()), copies[i].bytes(), static_cast<char*>(target.mutable_data()));
+      std::copy_n(static_cast<const char*>(copies[i].data()), copies[i].bytes(),
+                  static_cast<char*>(target.mutable_data()));
     } else {
       store.set(state.entries[i].name, state.entries[i].role, std::move(copies[i]));
     }

@@ -12,12 +12,16 @@ namespace {
 constexpr int64_t kEdge = 3;  // values shown at each end of a long axis
 
 void print_element(std::string& out, const TensorData& t, int64_t i) {
-  if (t.dtype() == DType::bool_) out += t.int_at(i) ? "true" : "false";
-  else if (is_float(t.dtype())) out += format("{}", t.at(i));
-  else out += format("{}", t.int_at(i));
+  if (t.dtype() == DType::bool_)
+    out += t.int_at(i) ? "true" : "false";
+  else if (is_float(t.dtype()))
+    out += format("{}", t.at(i));
+  else
+    out += format("{}", t.int_at(i));
 }
 
-// Prints axis `axis` starting at flat element `first`; elides the middle of axes longer than 2 * kEdge when asked.
+// Prints axis `axis` starting at flat element `first`; elides the middle of axes longer than 2 *
+// kEdge when asked.
 void print_axis(std::string& out, const TensorData& t, int axis, int64_t first, bool elide) {
   if (axis == t.shape().rank()) return print_element(out, t, first);
   const int64_t n = t.shape()[axis];
@@ -25,7 +29,9 @@ void print_axis(std::string& out, const TensorData& t, int axis, int64_t first, 
   const bool innermost = axis + 1 == t.shape().rank();
   out += '[';
   for (int64_t i = 0; i < n; ++i) {
-    if (i) out += innermost ? std::string(", ") : ",\n" + std::string(static_cast<size_t>(axis) + 1, ' ');
+    if (i)
+      out +=
+          innermost ? std::string(", ") : ",\n" + std::string(static_cast<size_t>(axis) + 1, ' ');
     if (elide && n > 2 * kEdge && i == kEdge) {
       out += "...";
       i = n - kEdge - 1;
@@ -56,7 +62,8 @@ std::string describe(const TensorData& t, int64_t max_values) {
       high = std::max(high, v);
       sum += v;
     }
-    if (nans < n) out += format(" min {} max {} mean {}", low, high, sum / static_cast<double>(n - nans));
+    if (nans < n)
+      out += format(" min {} max {} mean {}", low, high, sum / static_cast<double>(n - nans));
     if (is_float(t.dtype())) out += format(" nan {}", nans);
   }
   out += t.shape().rank() > 1 ? "\n" : " ";

@@ -7,7 +7,8 @@
 namespace hone {
 
 namespace {
-constexpr std::string_view kNames[kDTypeCount] = {"f64", "f32", "f16", "bf16", "i8", "u8", "i32", "i64", "bool"};
+constexpr std::string_view kNames[kDTypeCount] = {"f64", "f32", "f16", "bf16", "i8",
+                                                  "u8",  "i32", "i64", "bool"};
 }
 
 std::string_view to_string(DType t) { return kNames[static_cast<int>(t)]; }
@@ -27,7 +28,8 @@ f16::f16(float v) {
     half = 0x7c00u | (mag > 0x7f800000u ? 0x200u | ((mag >> 13) & 0x3ffu) : 0u);
   } else if (mag >= 0x477ff000u) {  // 65520 and above round to infinity
     half = 0x7c00u;
-  } else if (mag < 0x38800000u) {  // below 2^-14: subnormal; adding 0.5 lets the FPU round at bit 2^-24
+  } else if (mag <
+             0x38800000u) {  // below 2^-14: subnormal; adding 0.5 lets the FPU round at bit 2^-24
     half = std::bit_cast<uint32_t>(std::bit_cast<float>(mag) + 0.5f) - 0x3f000000u;
   } else {
     half = (mag + 0xfffu + ((mag >> 13) & 1u) - 0x38000000u) >> 13;

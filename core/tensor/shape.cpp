@@ -78,7 +78,8 @@ Result<int64_t> checked_bytes(const Shape& s, DType t) {
       empty = true;
       continue;
     }
-    if (bytes > kLimit / d) return invalid("shape {} of {} is too large: more than 2^62 bytes", s, t);
+    if (bytes > kLimit / d)
+      return invalid("shape {} of {} is too large: more than 2^62 bytes", s, t);
     bytes *= d;
   }
   return empty ? 0 : bytes;
@@ -91,7 +92,8 @@ Result<Shape> broadcast(const Shape& a, const Shape& b) {
     const int ia = a.rank() - rank + i, ib = b.rank() - rank + i;
     const int64_t da = ia < 0 ? 1 : a[ia], db = ib < 0 ? 1 : b[ib];
     if (da != db && da != 1 && db != 1)
-      return invalid("shapes {} and {} do not broadcast: axis {} from the end is {} and {}", a, b, rank - i, da, db);
+      return invalid("shapes {} and {} do not broadcast: axis {} from the end is {} and {}", a, b,
+                     rank - i, da, db);
     out[i] = da == 1 ? db : da;
   }
   return out;
@@ -99,10 +101,13 @@ Result<Shape> broadcast(const Shape& a, const Shape& b) {
 
 Result<int> normalize_axis(int64_t axis, int rank) {
   if (axis < -rank || axis >= rank)
-    return invalid("axis {} is out of range for {} dimensions: expected [{}, {}]", axis, rank, -rank, rank - 1);
+    return invalid("axis {} is out of range for {} dimensions: expected [{}, {}]", axis, rank,
+                   -rank, rank - 1);
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
-std::string to_string(const TensorType& t) { return std::string(to_string(t.dtype)) + to_string(t.shape); }
+std::string to_string(const TensorType& t) {
+  return std::string(to_string(t.dtype)) + to_string(t.shape);
+}
 
 }  // namespace hone

@@ -14,14 +14,14 @@ Result<TensorData> TensorData::allocate(TensorType type) {
   HONE_ASSIGN(const int64_t bytes, checked_bytes(type.shape, type.dtype));
   // An empty tensor still gets an address, so that `defined` holds and kernels may form pointers.
   const size_t size = std::max<size_t>(static_cast<size_t>(bytes), 1);
-  void* p = ::operator new(size, std::align_val_t{kAlignment}, std::nothrow);
+  void* p = ::operator new (size, std::align_val_t{kAlignment}, std::nothrow);
   if (!p) return out_of_memory("cannot allocate {} bytes for a tensor of {}", bytes, type);
   TensorData t;
   t.type_ = type;
   t.data_ = p;
   t.writable_ = true;
   t.owner_ = std::shared_ptr<const void>(p, [](const void* q) {
-    ::operator delete(const_cast<void*>(q), std::align_val_t{kAlignment});
+    ::operator delete (const_cast<void*>(q), std::align_val_t{kAlignment});
   });
   return t;
 }
@@ -41,7 +41,8 @@ Result<TensorData> TensorData::copy_of(TensorType type, std::span<const std::byt
   return t;
 }
 
-TensorData TensorData::borrow(TensorType type, const void* data, std::shared_ptr<const void> owner) {
+TensorData TensorData::borrow(TensorType type, const void* data,
+                              std::shared_ptr<const void> owner) {
   TensorData t;
   t.type_ = type;
   t.data_ = data;
@@ -60,11 +61,14 @@ Result<TensorData> TensorData::reshaped(const Shape& shape) const {
 }
 
 double TensorData::at(int64_t i) const {
-  return dispatch(type_.dtype, [&]<class T>() { return static_cast<double>(static_cast<const T*>(data_)[i]); });
+  return dispatch(type_.dtype,
+                  [&]<class T>() { return static_cast<double>(static_cast<const T*>(data_)[i]); });
 }
 
 int64_t TensorData::int_at(int64_t i) const {
-  return dispatch(type_.dtype, [&]<class T>() { return convert_element<int64_t>(static_cast<const T*>(data_)[i]); });
+  return dispatch(type_.dtype, [&]<class T>() {
+    return convert_element<int64_t>(static_cast<const T*>(data_)[i]);
+  });
 }
 
 std::vector<int64_t> to_ints(const TensorData& t) {

@@ -25,8 +25,9 @@ using namespace hone;
 namespace {
 
 constexpr int kClasses = 10, kSide = 28;
-constexpr std::array<const char*, kClasses> kNames = {
-    "T-shirt", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"};
+constexpr std::array<const char*, kClasses> kNames = {"T-shirt", "Trouser",   "Pullover", "Dress",
+                                                      "Coat",    "Sandal",    "Shirt",    "Sneaker",
+                                                      "Bag",     "Ankle boot"};
 constexpr int kSneaker = 7, kBag = 8;  // the two classes that the pretrained model has never seen
 constexpr double kGoal = 0.91;
 constexpr int kExitNoData = 77, kExitUsage = 2;
@@ -69,9 +70,16 @@ Result<Options> parse(int argc, char** argv) {
   std::optional<int> epochs;
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
-    if (option == "--help" || option == "-h") { o.help = true; return o; }
-    if (option == "--quick") { o.quick = true; continue; }
-    const std::array<const char*, 5> known = {"--data", "--model", "--out", "--epochs", "--threads"};
+    if (option == "--help" || option == "-h") {
+      o.help = true;
+      return o;
+    }
+    if (option == "--quick") {
+      o.quick = true;
+      continue;
+    }
+    const std::array<const char*, 5> known = {"--data", "--model", "--out", "--epochs",
+                                              "--threads"};
     if (std::find(known.begin(), known.end(), option) == known.end())
       return invalid("unknown option '{}' (see --help)", option);
     if (++i == argc) return invalid("{} needs a value (see --help)", option);
@@ -79,8 +87,12 @@ Result<Options> parse(int argc, char** argv) {
     if (option == "--data") o.data = value;
     if (option == "--model") o.model = value;
     if (option == "--out") o.out = value;
-    if (option == "--epochs") { HONE_ASSIGN(epochs, whole_number(option, value, 1000)); }
-    if (option == "--threads") { HONE_ASSIGN(o.threads, whole_number(option, value, 256)); }
+    if (option == "--epochs") {
+      HONE_ASSIGN(epochs, whole_number(option, value, 1000));
+    }
+    if (option == "--threads") {
+      HONE_ASSIGN(o.threads, whole_number(option, value, 256));
+    }
   }
   o.epochs = epochs.value_or(o.quick ? 1 : 2);
   return o;
@@ -91,7 +103,8 @@ Result<Options> parse(int argc, char** argv) {
 // Images as they lie in the file, one byte a pixel; what the network wants is made one by one.
 class Pictures : public Dataset {
  public:
-  Pictures(TensorData images, TensorData labels) : images_(std::move(images)), labels_(std::move(labels)) {}
+  Pictures(TensorData images, TensorData labels)
+      : images_(std::move(images)), labels_(std::move(labels)) {}
   int64_t size() const override { return images_.shape()[0]; }
   const std::vector<Column>& columns() const override { return columns_; }
   Status read(int64_t index, std::span<const TensorView> into) const override {
@@ -101,12 +114,15 @@ class Pictures : public Dataset {
     *into[1].as<int64_t>() = label(index);
     return {};
   }
-  const uint8_t* pixels(int64_t index) const { return images_.as<uint8_t>() + index * kSide * kSide; }
+  const uint8_t* pixels(int64_t index) const {
+    return images_.as<uint8_t>() + index * kSide * kSide;
+  }
   int label(int64_t index) const { return labels_.as<uint8_t>()[index]; }
 
  private:
   TensorData images_, labels_;  // u8 (N, 28, 28) and u8 (N)
-  std::vector<Column> columns_ = {{"input", {DType::f32, {1, kSide, kSide}}}, {"label", {DType::i64, {}}}};
+  std::vector<Column> columns_ = {{"input", {DType::f32, {1, kSide, kSide}}},
+                                  {"label", {DType::i64, {}}}};
 };
 
 using PicturesPtr = std::shared_ptr<const Pictures>;
@@ -116,24 +132,31 @@ Result<TensorData> read_part(const std::string& folder, const std::string& name)
   std::error_code problem;
   if (std::filesystem::exists(plain + ".gz", problem)) return read_idx(plain + ".gz");
   if (std::filesystem::exists(plain, problem)) return read_idx(plain);
-  return not_found("there is no {}.gz in {}. On Debian: apt-get install dataset-fashion-mnist; elsewhere: --data DIR", name, folder);
+  return not_found(
+      "there is no {}.gz in {}. On Debian: apt-get install dataset-fashion-mnist; elsewhere: "
+      "--data DIR",
+      name, folder);
 }
 
 Result<PicturesPtr> read_pictures(const std::string& folder, const std::string& part) {
   HONE_ASSIGN(TensorData images, read_part(folder, part + "-images-idx3-ubyte"));
   HONE_ASSIGN(TensorData labels, read_part(folder, part + "-labels-idx1-ubyte"));
   const int64_t n = labels.numel();
-  if (images.type() != TensorType{DType::u8, {n, kSide, kSide}} || labels.type() != TensorType{DType::u8, {n}} || n == 0)
+  if (images.type() != TensorType{DType::u8, {n, kSide, kSide}} ||
+      labels.type() != TensorType{DType::u8, {n}} || n == 0)
     return invalid("{} in {}: expected N images of 28 x 28 bytes and N labels", part, folder);
   for (int64_t i = 0; i < n; ++i)
     if (labels.as<uint8_t>()[i] >= kClasses)
-      return invalid("{} in {}: label {} of image {} is none of 0 to 9", part, folder, labels.int_at(i), i);
+      return invalid("{} in {}: label {} of image {} is none of 0 to 9", part, folder,
+                     labels.int_at(i), i);
   return std::make_shared<const Pictures>(std::move(images), std::move(labels));
 }
 
 // ---- Judging ---------------------------------------------------------------------------------
 
-int largest(const float* scores) { return static_cast<int>(std::max_element(scores, scores + kClasses) - scores); }
+int largest(const float* scores) {
+  return static_cast<int>(std::max_element(scores, scores + kClasses) - scores);
+}
 
 struct Judgement {
   std::array<int64_t, kClasses> right{}, seen{};
@@ -141,15 +164,18 @@ struct Judgement {
 
   double accuracy(int64_t first = 0, int64_t last = kClasses - 1) const {
     int64_t r = 0, n = 0;
-    for (size_t k = static_cast<size_t>(first); k <= static_cast<size_t>(last); ++k) r += right[k], n += seen[k];
+    for (size_t k = static_cast<size_t>(first); k <= static_cast<size_t>(last); ++k)
+      r += right[k], n += seen[k];
     return n > 0 ? static_cast<double>(r) / static_cast<double>(n) : 0;
   }
   double accuracy_of_new() const { return accuracy(kSneaker, kBag); }
 };
 
-Result<Judgement> judge(const Model& model, const PicturesPtr& pictures, int64_t count, const SessionOptions& options) {
+Result<Judgement> judge(const Model& model, const PicturesPtr& pictures, int64_t count,
+                        const SessionOptions& options) {
   HONE_ASSIGN(Session session, Session::create(model, options));
-  HONE_ASSIGN(DataLoader loader, DataLoader::create(slice_dataset(pictures, 0, count), {.batch = 500, .order = Order::as_stored}));
+  HONE_ASSIGN(DataLoader loader, DataLoader::create(slice_dataset(pictures, 0, count),
+                                                    {.batch = 500, .order = Order::as_stored}));
   Judgement j;
   j.logits.reserve(static_cast<size_t>(count * kClasses));
   int64_t at = 0;
@@ -177,7 +203,8 @@ std::string percent(double part) {
 }
 
 // One column of accuracies for each judgement.
-void print_classes(const std::vector<std::string>& header, const std::vector<const Judgement*>& judgements) {
+void print_classes(const std::vector<std::string>& header,
+                   const std::vector<const Judgement*>& judgements) {
   cli::Table table(header);
   for (int k = 0; k < kClasses; ++k) {
     std::vector<std::string> row = {kNames[static_cast<size_t>(k)]};
@@ -220,7 +247,8 @@ void draw(const Pictures& pictures, std::span<const int64_t> pair) {
     std::string line = "  ";
     for (int64_t index : pair) {
       const uint8_t* p = pictures.pixels(index) + y * kSide;
-      for (int x = 0; x < kSide; ++x) line += kShades[static_cast<size_t>((p[x] + p[x + kSide]) * 5 / 511)];
+      for (int x = 0; x < kSide; ++x)
+        line += kShades[static_cast<size_t>((p[x] + p[x + kSide]) * 5 / 511)];
       line += "    ";
     }
     std::printf("%s\n", line.c_str());
@@ -243,12 +271,14 @@ Result<Model> convert(const Work& w) {
   HONE_TRY(save_model(imported, w.file("base.hone")));
   HONE_ASSIGN(Model base, load_model(w.file("base.hone")));
   std::printf(
-      "A small network for pictures of clothes was trained elsewhere, with PyTorch, and came as ONNX:\n"
+      "A small network for pictures of clothes was trained elsewhere, with PyTorch, and came as "
+      "ONNX:\n"
       "  %s, %s\n"
       "Hone read it and wrote it in its own format, which is mapped into memory when it is used:\n"
       "  %s, %s, %s parameters (numbers that were learned)\n",
-      w.options.model.c_str(), cli::bytes_text(size_of_file(w.options.model)).c_str(), w.file("base.hone").c_str(),
-      cli::bytes_text(size_of_file(w.file("base.hone"))).c_str(), cli::count_text(count_parameters(base)).c_str());
+      w.options.model.c_str(), cli::bytes_text(size_of_file(w.options.model)).c_str(),
+      w.file("base.hone").c_str(), cli::bytes_text(size_of_file(w.file("base.hone"))).c_str(),
+      cli::count_text(count_parameters(base)).c_str());
   return base;
 }
 
@@ -256,7 +286,8 @@ Result<Judgement> look_at(const Work& w, const Model& base) {
   heading(2, "What it can do so far");
   HONE_ASSIGN(Judgement j, judge(base, w.test, w.test_count, w.session));
   std::printf(
-      "It learned eight kinds of clothes and has never seen a sneaker or a bag. Of %s test images, which\n"
+      "It learned eight kinds of clothes and has never seen a sneaker or a bag. Of %s test images, "
+      "which\n"
       "are never used for training, it names this part correctly:\n",
       cli::count_text(w.test_count).c_str());
   print_classes({"class", "right"}, {&j});
@@ -272,8 +303,9 @@ struct Tuned {
 Result<Tuned> fine_tune(const Work& w, const Model& base, const Judgement& before) {
   heading(3, "Fine-tune");
   constexpr int64_t kBatch = 64;
-  HONE_ASSIGN(DataLoader loader, DataLoader::create(slice_dataset(w.train, 0, w.train_count),
-                                                    {.batch = kBatch, .last = LastBatch::drop, .seed = 1}));
+  HONE_ASSIGN(DataLoader loader,
+              DataLoader::create(slice_dataset(w.train, 0, w.train_count),
+                                 {.batch = kBatch, .last = LastBatch::drop, .seed = 1}));
   const int64_t per_epoch = loader.batches_per_epoch(), total = per_epoch * w.options.epochs;
   TrainerOptions options;
   HONE_ASSIGN(options.loss, parse_loss("cross_entropy(logits, label)"));
@@ -283,7 +315,8 @@ Result<Tuned> fine_tune(const Work& w, const Model& base, const Judgement& befor
   options.session = w.session;
   HONE_ASSIGN(Trainer trainer, Trainer::create(base, options));
   std::printf(
-      "Now it sees %s images of all ten classes, %lld at a time, %d %s over. After each group every\n"
+      "Now it sees %s images of all ten classes, %lld at a time, %d %s over. After each group "
+      "every\n"
       "weight moves a little so that the answers get better (AdamW, %d threads).\n\n",
       cli::count_text(w.train_count).c_str(), static_cast<long long>(kBatch), w.options.epochs,
       w.options.epochs == 1 ? "time" : "times", w.options.threads);
@@ -319,7 +352,8 @@ Status use(const Work& w, const Tuned& tuned) {
   HONE_TRY(save_model(tuned.model, path));
   HONE_ASSIGN(const Model saved, load_model(path));
   HONE_ASSIGN(const Judgement j, judge(saved, w.test, w.test_count, w.session));
-  if (j.logits != tuned.judgement.logits) return internal("the saved model answers otherwise than the one that was saved");
+  if (j.logits != tuned.judgement.logits)
+    return internal("the saved model answers otherwise than the one that was saved");
   std::printf(
       "The result is in %s (%s). Read back from there it gives the same answers to the bit.\n"
       "These are the first test images of four classes, and what the saved model says they are:\n",
@@ -327,9 +361,13 @@ Status use(const Work& w, const Tuned& tuned) {
   std::vector<int64_t> chosen;
   for (int k : {kSneaker, kBag, 0, 9})
     for (int64_t i = 0; i < w.test_count; ++i)
-      if (w.test->label(i) == k) { chosen.push_back(i); break; }
+      if (w.test->label(i) == k) {
+        chosen.push_back(i);
+        break;
+      }
   for (size_t first = 0; first < chosen.size(); first += 2) {
-    const auto pair = std::span<const int64_t>(chosen).subspan(first, std::min<size_t>(2, chosen.size() - first));
+    const auto pair =
+        std::span<const int64_t>(chosen).subspan(first, std::min<size_t>(2, chosen.size() - first));
     std::printf("\n");
     draw(*w.test, pair);
     std::string answers = "  ", truths = "  ";
@@ -338,7 +376,8 @@ Status use(const Work& w, const Tuned& tuned) {
       char text[64];
       std::snprintf(text, sizeof text, "answer: %-24s", kNames[answer]);
       answers += text;
-      std::snprintf(text, sizeof text, "truth:  %-24s", kNames[static_cast<size_t>(w.test->label(i))]);
+      std::snprintf(text, sizeof text, "truth:  %-24s",
+                    kNames[static_cast<size_t>(w.test->label(i))]);
       truths += text;
     }
     std::printf("%s\n%s\n", answers.c_str(), truths.c_str());
@@ -355,11 +394,13 @@ Status give_back(const Work& w, const Tuned& tuned) {
   int64_t other = 0;
   for (size_t i = 0; i < j.logits.size(); i += kClasses)
     if (largest(&j.logits[i]) != largest(&tuned.judgement.logits[i])) ++other;
-  std::printf("%s (%s) is the same model as ONNX, for every program that reads it.\n"
-              "Read back, it answers %s of %s test images otherwise.\n",
-              path.c_str(), cli::bytes_text(size_of_file(path)).c_str(), cli::count_text(other).c_str(),
-              cli::count_text(w.test_count).c_str());
-  if (other > 0) return internal("the exported model answers otherwise than the one that was exported");
+  std::printf(
+      "%s (%s) is the same model as ONNX, for every program that reads it.\n"
+      "Read back, it answers %s of %s test images otherwise.\n",
+      path.c_str(), cli::bytes_text(size_of_file(path)).c_str(), cli::count_text(other).c_str(),
+      cli::count_text(w.test_count).c_str());
+  if (other > 0)
+    return internal("the exported model answers otherwise than the one that was exported");
   return {};
 }
 
@@ -372,7 +413,9 @@ struct Halves {
 Result<Halves> split_last_layer(const Model& model, int64_t features) {
   const Graph& g = model.graph;
   const ValueId weight = g.find("fc.weight");
-  const auto uses = [&](const Node& n) { return std::find(n.inputs.begin(), n.inputs.end(), weight) != n.inputs.end(); };
+  const auto uses = [&](const Node& n) {
+    return std::find(n.inputs.begin(), n.inputs.end(), weight) != n.inputs.end();
+  };
   const auto last = std::find_if(g.nodes.begin(), g.nodes.end(), uses);
   if (weight == kNone || last == g.nodes.end() || last->inputs.size() < 2)
     return invalid("{}: the model has no last layer 'fc'", model.graph.name);
@@ -394,7 +437,8 @@ Result<Halves> split_last_layer(const Model& model, int64_t features) {
 // The last layer alone, from 20 images of each class.
 Status personal(const Work& w, const Model& base, const Judgement& before) {
   heading(6, "A personal step");
-  constexpr int64_t kEach = 20, kFeatures = 576, kCount = kEach * kClasses, kSteps = 150, kBatch = 40;
+  constexpr int64_t kEach = 20, kFeatures = 576, kCount = kEach * kClasses, kSteps = 150,
+                    kBatch = 40;
   HONE_ASSIGN(Halves halves, split_last_layer(base, kFeatures));
 
   // 20 of each class, drawn at random from the training images.
@@ -405,7 +449,8 @@ Status personal(const Work& w, const Model& base, const Judgement& before) {
   std::array<int64_t, kClasses> taken{};
   for (int64_t i : order)
     if (taken[static_cast<size_t>(w.train->label(i))]++ < kEach) chosen.push_back(i);
-  if (static_cast<int64_t>(chosen.size()) != kCount) return invalid("the training images lack {} of each class", kEach);
+  if (static_cast<int64_t>(chosen.size()) != kCount)
+    return invalid("the training images lack {} of each class", kEach);
 
   const auto start = std::chrono::steady_clock::now();
   HONE_ASSIGN(TensorData images, TensorData::allocate({DType::f32, {kCount, 1, kSide, kSide}}));
@@ -419,7 +464,8 @@ Status personal(const Work& w, const Model& base, const Judgement& before) {
   HONE_ASSIGN(Session body, Session::create(halves.body, w.session));
   HONE_ASSIGN(std::vector<TensorData> features, body.run(std::span<const TensorData>(&images, 1)));
 
-  HONE_ASSIGN(std::shared_ptr<const Dataset> samples, make_tensor_dataset({{halves.features, features[0]}, {"label", labels}}));
+  HONE_ASSIGN(std::shared_ptr<const Dataset> samples,
+              make_tensor_dataset({{halves.features, features[0]}, {"label", labels}}));
   HONE_ASSIGN(DataLoader loader, DataLoader::create(samples, {.batch = kBatch, .seed = 1}));
   TrainerOptions options;
   HONE_ASSIGN(options.loss, parse_loss("cross_entropy(logits, label)"));
@@ -445,20 +491,27 @@ Status personal(const Work& w, const Model& base, const Judgement& before) {
   HONE_ASSIGN(Model fresh, load_model(w.file("base.hone")));
   HONE_TRY(apply_delta(fresh, path));
   HONE_ASSIGN(const Judgement applied, judge(fresh, w.test, w.test_count, w.session));
-  if (applied.logits != after.logits) return internal("the base with the delta answers otherwise than the model that was adapted");
+  if (applied.logits != after.logits)
+    return internal("the base with the delta answers otherwise than the model that was adapted");
 
   std::printf(
-      "Back to the model as it came. This time there are only 20 sneakers and 20 bags to learn from, as\n"
-      "if one person had photographed them, and 20 images of each class it knows, so that it does not\n"
-      "forget those. Only the last layer learns; the rest runs once for each image. That took %.2f s.\n",
+      "Back to the model as it came. This time there are only 20 sneakers and 20 bags to learn "
+      "from, as\n"
+      "if one person had photographed them, and 20 images of each class it knows, so that it does "
+      "not\n"
+      "forget those. Only the last layer learns; the rest runs once for each image. That took %.2f "
+      "s.\n",
       seconds);
   print_classes({"class", "before", "after"}, {&before, &after});
   std::printf(
       "Sneakers and bags: %s before, %s after. What is new fits in %.1f KB (%s); the model\n"
-      "itself is %.1f KB. Put over a fresh copy of the base, it gives the same answers to the bit.\n",
+      "itself is %.1f KB. Put over a fresh copy of the base, it gives the same answers to the "
+      "bit.\n",
       percent(before.accuracy_of_new()).c_str(), percent(after.accuracy_of_new()).c_str(),
-      static_cast<double>(size_of_file(path)) / 1000, path.c_str(), static_cast<double>(size_of_file(w.file("base.hone"))) / 1000);
-  if (after.accuracy() <= before.accuracy()) return internal("the personal step made the model no better");
+      static_cast<double>(size_of_file(path)) / 1000, path.c_str(),
+      static_cast<double>(size_of_file(w.file("base.hone"))) / 1000);
+  if (after.accuracy() <= before.accuracy())
+    return internal("the personal step made the model no better");
   return {};
 }
 
@@ -474,9 +527,12 @@ Status run(Work& w) {
   HONE_TRY(personal(w, base, before));
 
   const double goal = w.options.quick ? 0.8 : kGoal, reached = tuned.judgement.accuracy();
-  if (reached < goal) return internal("the fine-tuned model names {} of the test images correctly; {} was the goal", percent(reached), percent(goal));
-  std::printf("\nDone: %s of the test images right after fine-tuning (the goal was %s). Results: %s\n",
-              percent(reached).c_str(), percent(goal).c_str(), w.options.out.c_str());
+  if (reached < goal)
+    return internal("the fine-tuned model names {} of the test images correctly; {} was the goal",
+                    percent(reached), percent(goal));
+  std::printf(
+      "\nDone: %s of the test images right after fine-tuning (the goal was %s). Results: %s\n",
+      percent(reached).c_str(), percent(goal).c_str(), w.options.out.c_str());
   return {};
 }
 
@@ -497,7 +553,9 @@ int main(int argc, char** argv) {
   w.session.threads = w.options.threads;
   for (auto [part, into] : {std::pair{"train", &w.train}, std::pair{"t10k", &w.test}}) {
     Result<PicturesPtr> pictures = read_pictures(w.options.data, part);
-    if (!pictures.ok()) return complain(pictures.status(), pictures.status().code() == Code::not_found ? kExitNoData : 1);
+    if (!pictures.ok())
+      return complain(pictures.status(),
+                      pictures.status().code() == Code::not_found ? kExitNoData : 1);
     *into = *pictures;
   }
   w.train_count = std::min<int64_t>(w.train->size(), w.options.quick ? 6000 : 60000);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution and matmul of the CPU backend against the reference kernels, over shapes that reach each implementation.
+// Convolution and matmul of the CPU backend against the reference kernels, over shapes that reach
+// each implementation.
 #include "hone/ops.hpp"
 #include "hone/session.hpp"
 #include "tests/support/check.hpp"
@@ -49,9 +50,10 @@ void check_conv(const Conv& c, Weights weights, int threads) {
   attrs.pads_begin = attrs.pads_end = {pad, pad};
   attrs.groups = c.groups;
   const auto extent = [&](int64_t n) { return (n + 2 * pad - c.kernel) / c.stride + 1; };
-  const Shape x{c.images, c.in, h, w}, k{c.out, c.in / c.groups, c.kernel, c.kernel}, y{c.images, c.out, extent(h), extent(w)};
-  INFO("images ", c.images, " in ", c.in, " out ", c.out, " kernel ", c.kernel, " stride ", c.stride, " groups ", c.groups,
-       " threads ", threads, " fixed ", weights == Weights::fixed);
+  const Shape x{c.images, c.in, h, w}, k{c.out, c.in / c.groups, c.kernel, c.kernel},
+      y{c.images, c.out, extent(h), extent(w)};
+  INFO("images ", c.images, " in ", c.in, " out ", c.out, " kernel ", c.kernel, " stride ",
+       c.stride, " groups ", c.groups, " threads ", threads, " fixed ", weights == Weights::fixed);
   {
     Case t;
     const Value vx = t.input(x, "x", 1), vw = t.weights(k, weights);
@@ -60,12 +62,15 @@ void check_conv(const Conv& c, Weights weights, int threads) {
   {
     Case t;
     const Value gy = t.input(y, "gy", 2), vw = t.weights(k, weights);
-    CHECK(t.compare(t.builder().emit(op::conv_input_grad, {gy, vw}, ConvGradAttrs{{h, w}, attrs}), threads));
+    CHECK(t.compare(t.builder().emit(op::conv_input_grad, {gy, vw}, ConvGradAttrs{{h, w}, attrs}),
+                    threads));
   }
   if (weights == Weights::fixed) return;
   Case t;
   const Value vx = t.input(x, "x", 1), gy = t.input(y, "gy", 2);
-  CHECK(t.compare(t.builder().emit(op::conv_weight_grad, {vx, gy}, ConvGradAttrs{{c.kernel, c.kernel}, attrs}), threads));
+  CHECK(t.compare(
+      t.builder().emit(op::conv_weight_grad, {vx, gy}, ConvGradAttrs{{c.kernel, c.kernel}, attrs}),
+      threads));
 }
 
 }  // namespace
@@ -79,7 +84,8 @@ TEST_CASE("the backend's convolutions and their adjoints agree with the referenc
             for (int64_t stride : {1, 2})
               for (int64_t groups : {1, 2, 16})
                 if (in % groups == 0 && out % groups == 0)
-                  check_conv({images, in, out, kernel, stride, groups}, weights, images == 1 ? 1 : 2);
+                  check_conv({images, in, out, kernel, stride, groups}, weights,
+                             images == 1 ? 1 : 2);
 }
 
 TEST_CASE("the backend's matrix products agree with the reference") {
@@ -88,9 +94,11 @@ TEST_CASE("the backend's matrix products agree with the reference") {
       for (int64_t m : {1, 4, 33})
         for (int64_t k : {3, 16, 300})
           for (int64_t n : {2, 8, 70}) {
-            INFO("m ", m, " k ", k, " n ", n, " trans_b ", trans_b, " fixed ", weights == Weights::fixed);
+            INFO("m ", m, " k ", k, " n ", n, " trans_b ", trans_b, " fixed ",
+                 weights == Weights::fixed);
             Case t;
-            const Value x = t.input({m, k}, "x", 1), w = t.weights(trans_b ? Shape{n, k} : Shape{k, n}, weights);
+            const Value x = t.input({m, k}, "x", 1),
+                        w = t.weights(trans_b ? Shape{n, k} : Shape{k, n}, weights);
             CHECK(t.compare(ops::matmul(x, w, {false, trans_b}), 2));
           }
   Case batched;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A C program that opens a model, trains it, goes on from a checkpoint, saves and runs it, and makes
- * mistakes on purpose. Arguments: the model, a file with input [N, 3] and output [N, 2]; a folder. */
+/* A C program that opens a model, trains it, goes on from a checkpoint, saves and runs it, and
+ * makes mistakes on purpose. Arguments: the model, a file with input [N, 3] and output [N, 2]; a
+ * folder. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,8 +16,8 @@ static void check(int ok, const char* what, const hone_error* error) {
   fprintf(stderr, "FAILED: %s (%s)\n", what, error ? error->message : "");
 }
 
-static hone_tensor tensor(const char* name, hone_dtype dtype, int64_t n, int64_t m, const void* data,
-                          size_t bytes) {
+static hone_tensor tensor(const char* name, hone_dtype dtype, int64_t n, int64_t m,
+                          const void* data, size_t bytes) {
   hone_tensor t;
   memset(&t, 0, sizeof t);
   t.struct_size = sizeof t;

@@ -68,7 +68,9 @@ TEST_CASE("an input that is an output, and one output twice, are copied") {
   b.output(y, "two");
   const Program p = must(prepare(std::move(g), {}));
   CHECK_EQ(p.steps.size(), 3);
-  CHECK_EQ(std::count_if(p.steps.begin(), p.steps.end(), [](const Step& s) { return s.kind == "copy"; }), 2);
+  CHECK_EQ(
+      std::count_if(p.steps.begin(), p.steps.end(), [](const Step& s) { return s.kind == "copy"; }),
+      2);
 }
 
 TEST_CASE("a view has no step and the bytes of what it looks at") {

@@ -40,7 +40,8 @@ inline std::vector<NamedTensor> two_clouds(int64_t n, uint64_t seed, DType dtype
   return {{"x", x}, {"label", tensor_from({DType::i64, {n}}, labels)}};
 }
 
-inline Result<Value> cross_entropy_loss(Builder&, const NamedValues& outputs, const NamedValues& targets) {
+inline Result<Value> cross_entropy_loss(Builder&, const NamedValues& outputs,
+                                        const NamedValues& targets) {
   HONE_ASSIGN(const Value logits, outputs.find("logits"));
   HONE_ASSIGN(const Value labels, targets.find("label"));
   return loss::cross_entropy(logits, labels, {.axis = 1});

@@ -12,20 +12,27 @@ TEST_CASE("a session runs with any extent of a named dimension and keeps the pla
   const TensorData whole = must(s.run(std::vector<TensorData>{all}))[0];
   CHECK_EQ(whole.shape(), Shape{7, 2});
   for (int64_t n : {1, 3, 7, 0}) {
-    const TensorData part = must(TensorData::copy_of({DType::f32, {n, 3}}, all.as_bytes().first(static_cast<size_t>(n) * 12)));
+    const TensorData part = must(TensorData::copy_of(
+        {DType::f32, {n, 3}}, all.as_bytes().first(static_cast<size_t>(n) * 12)));
     const TensorData y = must(s.run(std::vector<TensorData>{part}))[0];
     REQUIRE_EQ(y.shape(), Shape{n, 2});
-    for (int64_t i = 0; i < y.numel(); ++i) CHECK_EQ(y.at(i), doctest::Approx(whole.at(i)).epsilon(1e-6));
+    for (int64_t i = 0; i < y.numel(); ++i)
+      CHECK_EQ(y.at(i), doctest::Approx(whole.at(i)).epsilon(1e-6));
   }
 }
 
 TEST_CASE("a session says what is wrong with an input") {
   const Model m = small_mlp();
   Session s = must(Session::create(m));
-  const auto run = [&](const TensorType& type) { return s.run(std::vector<TensorData>{random_tensor(type, 1)}); };
-  CHECK_ERROR(run({DType::f32, {2, 4}}), Code::invalid_argument, "input 'x': axis 1 is 4, the model expects 3");
-  CHECK_ERROR(run({DType::f32, {6}}), Code::invalid_argument, "has 1 dimensions [6], the model expects 2: [N, 3]");
-  CHECK_ERROR(run({DType::f64, {2, 3}}), Code::invalid_argument, "input 'x' is f64, the model expects f32");
+  const auto run = [&](const TensorType& type) {
+    return s.run(std::vector<TensorData>{random_tensor(type, 1)});
+  };
+  CHECK_ERROR(run({DType::f32, {2, 4}}), Code::invalid_argument,
+              "input 'x': axis 1 is 4, the model expects 3");
+  CHECK_ERROR(run({DType::f32, {6}}), Code::invalid_argument,
+              "has 1 dimensions [6], the model expects 2: [N, 3]");
+  CHECK_ERROR(run({DType::f64, {2, 3}}), Code::invalid_argument,
+              "input 'x' is f64, the model expects f32");
   CHECK_ERROR(s.run(std::vector<TensorData>{}), Code::invalid_argument, "1 inputs, got 0");
   const std::vector<NamedTensor> misnamed = {{"y", random_tensor({DType::f32, {2, 3}}, 1)}};
   CHECK_ERROR(s.run(misnamed), Code::invalid_argument, "no input 'y'; its inputs are 'x'");
@@ -47,7 +54,10 @@ TEST_CASE("many different shapes stay within the plan cache and give the same re
   const Model m = small_mlp();
   Session s = must(Session::create(m, {.plan_cache = 2}));
   for (int round = 0; round < 3; ++round)
-    for (int64_t n = 1; n < 6; ++n) CHECK_EQ(must(s.run(std::vector<TensorData>{random_tensor({DType::f32, {n, 3}}, 1)}))[0].shape()[0], n);
+    for (int64_t n = 1; n < 6; ++n)
+      CHECK_EQ(must(s.run(std::vector<TensorData>{random_tensor({DType::f32, {n, 3}}, 1)}))[0]
+                   .shape()[0],
+               n);
 }
 
 }  // namespace hone::test

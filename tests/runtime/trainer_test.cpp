@@ -51,7 +51,9 @@ TEST_CASE("one step of gradient descent moves each parameter against its gradien
   REQUIRE_OK(t.step(batch));
   const TensorData after = state_of(t, grads[0].name);
   for (int64_t i = 0; i < before.numel(); ++i)
-    CHECK_EQ(after.at(i), doctest::Approx(before.at(i) - static_cast<double>(0.1f) * grads[0].data.at(i)).epsilon(1e-12));
+    CHECK_EQ(after.at(i),
+             doctest::Approx(before.at(i) - static_cast<double>(0.1f) * grads[0].data.at(i))
+                 .epsilon(1e-12));
 }
 
 TEST_CASE("gradients agree with differences of the loss") {
@@ -88,7 +90,8 @@ TEST_CASE("clipping scales all gradients to the global norm") {
   const TensorData before = state_of(t, "fc2.bias");
   CHECK_EQ(must(t.step(batch)).grad_norm, doctest::Approx(norm).epsilon(1e-6));
   const TensorData after = state_of(t, "fc2.bias");
-  CHECK_EQ(before.at(0) - after.at(0), doctest::Approx(grads[3].data.at(0) * 1e-3 / (norm + 1e-6)).epsilon(1e-5));
+  CHECK_EQ(before.at(0) - after.at(0),
+           doctest::Approx(grads[3].data.at(0) * 1e-3 / (norm + 1e-6)).epsilon(1e-5));
 }
 
 TEST_CASE("frozen parameters keep their bits and need no gradient") {
@@ -103,7 +106,8 @@ TEST_CASE("frozen parameters keep their bits and need no gradient") {
   CHECK_FALSE(same_bits(state_of(t, "fc2.weight"), moving));
   CHECK_EQ(must(t.gradients(two_clouds(8, 1))).size(), 2);
   o.trainable = "nothing*";
-  CHECK_ERROR(Trainer::create(m, o), Code::invalid_argument, "no parameter matches trainable pattern 'nothing*'");
+  CHECK_ERROR(Trainer::create(m, o), Code::invalid_argument,
+              "no parameter matches trainable pattern 'nothing*'");
 }
 
 TEST_CASE("a saved state goes on bit for bit, dropout and moments included") {
@@ -160,7 +164,8 @@ TEST_CASE("a loss that is not finite stops the step before anything changes") {
   broken.as_mutable<float>()[0] = std::numeric_limits<float>::quiet_NaN();
   auto bad = batch;
   bad[0].data = broken;
-  CHECK_ERROR(t.step(bad), Code::invalid_argument, "the loss of step 1 is nan: nothing was updated");
+  CHECK_ERROR(t.step(bad), Code::invalid_argument,
+              "the loss of step 1 is nan: nothing was updated");
   CHECK(same_bits(state_of(t, "fc1.weight"), before));
   CHECK_EQ(t.steps(), 1);
   CHECK_OK(t.step(batch));

@@ -33,7 +33,8 @@ std::string read_text(const std::string& path) {
 }
 
 void write_text(const std::string& path, std::string_view bytes) {
-  // A new file rather than the old one cut short, which some file systems flush to the medium on each close.
+  // A new file rather than the old one cut short, which some file systems flush to the medium on
+  // each close.
   std::filesystem::remove(path);
   std::ofstream out(path, std::ios::binary);
   out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of operators: a plain struct declared once; saving, loading, printing and importing follow from it.
+// Attributes of operators: a plain struct declared once; saving, loading, printing and importing
+// follow from it.
 //
 //   struct AxisAttrs {
 //     int64_t axis = -1;
@@ -31,10 +32,12 @@ class AttrVisitor {
   virtual void field(std::string_view name, DType& v) = 0;
   virtual void field(std::string_view name, TensorData& v) = 0;
   /// An enumeration as its index in `names`.
-  virtual void enum_field(std::string_view name, int& v, std::span<const std::string_view> names) = 0;
+  virtual void enum_field(std::string_view name, int& v,
+                          std::span<const std::string_view> names) = 0;
 };
 
-/// How to make and walk one attribute struct. One object per type; its address is the type's identity.
+/// How to make and walk one attribute struct. One object per type; its address is the type's
+/// identity.
 struct AttrSchema {
   std::shared_ptr<void> (*make)();
   std::shared_ptr<void> (*copy)(const void*);
@@ -60,31 +63,42 @@ struct FieldAdapter {
 template <class A>
 inline constexpr AttrSchema kAttrSchema = {
     []() -> std::shared_ptr<void> { return std::make_shared<A>(); },
-    [](const void* a) -> std::shared_ptr<void> { return std::make_shared<A>(*static_cast<const A*>(a)); },
+    [](const void* a) -> std::shared_ptr<void> {
+      return std::make_shared<A>(*static_cast<const A*>(a));
+    },
     [](void* a, AttrVisitor& v) { A::fields(*static_cast<A*>(a), detail::FieldAdapter{v}); },
 };
 
 /// For operators without attributes.
 struct NoAttrs {
-  template <class F> static void fields(NoAttrs&, F) {}
+  template <class F>
+  static void fields(NoAttrs&, F) {}
 };
 
-/// The attributes of one node: an immutable struct of any declared type. Copies share it (graphs are copied often and
-/// attributes never change), which is why it is a shared pointer.
+/// The attributes of one node: an immutable struct of any declared type. Copies share it (graphs
+/// are copied often and attributes never change), which is why it is a shared pointer.
 class Attrs {
  public:
   Attrs() = default;  ///< Empty: the operator's defaults.
   template <class A>
-    requires requires(A& a) { A::fields(a, [](std::string_view, auto&) {}); }
-  Attrs(A a) : schema_(&kAttrSchema<A>), data_(std::make_shared<const A>(std::move(a))) {}  // NOLINT
+  requires requires(A& a) {
+    A::fields(a, [](std::string_view, auto&) {});
+  }
+  Attrs(A a)
+      : schema_(&kAttrSchema<A>), data_(std::make_shared<const A>(std::move(a))) {}  // NOLINT
   static Attrs defaults(const AttrSchema& schema) { return Attrs(&schema, schema.make()); }
-  Attrs(const AttrSchema* schema, std::shared_ptr<const void> data) : schema_(schema), data_(std::move(data)) {}
+  Attrs(const AttrSchema* schema, std::shared_ptr<const void> data)
+      : schema_(schema), data_(std::move(data)) {}
 
   bool empty() const { return data_ == nullptr; }
   const AttrSchema* schema() const { return schema_; }
-  template <class A> bool is() const { return schema_ == &kAttrSchema<A>; }
+  template <class A>
+  bool is() const {
+    return schema_ == &kAttrSchema<A>;
+  }
   /// The struct; its type must be the one stored (the Builder has checked it against the operator).
-  template <class A> const A& as() const {
+  template <class A>
+  const A& as() const {
     assert(is<A>());
     return *static_cast<const A*>(data_.get());
   }
@@ -100,7 +114,8 @@ class Attrs {
 enum class AttrText { changed, all };
 std::string to_string(const Attrs& attrs, AttrText which = AttrText::all);
 
-/// The exact content as bytes, for comparing and hashing; two attribute structs of one schema are equal when these are.
+/// The exact content as bytes, for comparing and hashing; two attribute structs of one schema are
+/// equal when these are.
 std::string exact_bytes(const Attrs& attrs);
 
 /// Same schema and same values.

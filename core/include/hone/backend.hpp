@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contract between core and a backend: claim nodes, turn regions of them into steps; core plans every byte.
+// The contract between core and a backend: claim nodes, turn regions of them into steps; core plans
+// every byte.
 //
-//  1. A backend says which nodes of a specialised graph it can run (`claims`). Claimed neighbours in the schedule form a region.
-//  2. `lower` turns a region into steps. A step is a prepared kernel with explicit operands: buffers it reads and writes.
-//  3. Every byte that flows between steps, in whatever physical layout, is a buffer made through `Lowering`; so is scratch. A
+//  1. A backend says which nodes of a specialised graph it can run (`claims`). Claimed neighbours
+//  in the schedule form a region.
+//  2. `lower` turns a region into steps. A step is a prepared kernel with explicit operands:
+//  buffers it reads and writes.
+//  3. Every byte that flows between steps, in whatever physical layout, is a buffer made through
+//  `Lowering`; so is scratch. A
 //     backend keeps no memory of its own that grows with tensor sizes.
-//  4. `Kernel::run` allocates nothing, takes no lock, prints nothing. It may fail only for what the data can do wrong.
+//  4. `Kernel::run` allocates nothing, takes no lock, prints nothing. It may fail only for what the
+//  data can do wrong.
 #pragma once
 
 #include <functional>
@@ -25,8 +30,14 @@ struct StepArgs {
   std::byte* scratch;  ///< scratch_bytes of it, aligned to kAlignment.
   ThreadPool& pool;
 
-  template <class T> const T* in(size_t i) const { return static_cast<const T*>(operands[i]); }
-  template <class T> T* out(size_t i) const { return static_cast<T*>(operands[i]); }
+  template <class T>
+  const T* in(size_t i) const {
+    return static_cast<const T*>(operands[i]);
+  }
+  template <class T>
+  T* out(size_t i) const {
+    return static_cast<T*>(operands[i]);
+  }
 };
 
 /// A prepared kernel. One object belongs to one program; runs of one program do not overlap.
@@ -43,12 +54,13 @@ struct MayShare {
 
 struct Step {
   std::unique_ptr<Kernel> kernel;
-  std::vector<BufferId> reads;   ///< kNone where an optional operand is left out: its pointer is null.
+  std::vector<BufferId>
+      reads;  ///< kNone where an optional operand is left out: its pointer is null.
   std::vector<BufferId> writes;
   int64_t scratch_bytes = 0;
   std::vector<MayShare> may_share;
-  NodeId node = kNone;       ///< The node (or the last of those) it carries out: for names and profiles.
-  std::string_view kind;     ///< "onednn.conv", "reference.add": static storage.
+  NodeId node = kNone;  ///< The node (or the last of those) it carries out: for names and profiles.
+  std::string_view kind;  ///< "onednn.conv", "reference.add": static storage.
   double flops = 0;
 };
 
@@ -66,10 +78,11 @@ class Lowering {
   virtual BufferId of(ValueId v) = 0;
   /// A buffer that lives from its first writing to its last reading step.
   virtual BufferId temporary(int64_t bytes) = 0;
-  /// A buffer filled once when the program is prepared, and again whenever the source changes from outside. `source` is a constant, or
-  /// a state that this program does not update.
+  /// A buffer filled once when the program is prepared, and again whenever the source changes from
+  /// outside. `source` is a constant, or a state that this program does not update.
   virtual BufferId packed(ValueId source, int64_t bytes, PackFn pack) = 0;
-  /// Whether the content of `v` is fixed while this program runs: constants, and states it does not update.
+  /// Whether the content of `v` is fixed while this program runs: constants, and states it does not
+  /// update.
   virtual bool is_fixed(ValueId v) const = 0;
   /// How many nodes and outputs read `v`.
   virtual int uses(ValueId v) const = 0;
@@ -86,7 +99,8 @@ class Backend {
   virtual Status lower(Lowering& to, std::span<const NodeId> region) const = 0;
 };
 
-/// The backend that sessions and trainers use unless told otherwise: what this library was built with. Lives forever.
+/// The backend that sessions and trainers use unless told otherwise: what this library was built
+/// with. Lives forever.
 const Backend& default_backend();
 
 }  // namespace hone

@@ -10,8 +10,9 @@ namespace hone {
 
 class Builder;
 
-/// A handle to a value of the graph being built: a builder and an id, so it stays good while nodes move. A failed emission
-/// gives an invalid handle; using one gives another, and the builder keeps the first error.
+/// A handle to a value of the graph being built: a builder and an id, so it stays good while nodes
+/// move. A failed emission gives an invalid handle; using one gives another, and the builder keeps
+/// the first error.
 class Value {
  public:
   Value() = default;
@@ -30,14 +31,18 @@ class Value {
 };
 
 enum class Composites : uint8_t {
-  keep,    ///< For model graphs: nodes stay as they were said, values may be untyped. Constants may still fold.
-  expand,  ///< For specialised graphs: operators without a kernel are written out, and everything is typed.
+  keep,    ///< For model graphs: nodes stay as they were said, values may be untyped. Constants may
+           ///< still fold.
+  expand,  ///< For specialised graphs: operators without a kernel are written out, and everything
+           ///< is typed.
 };
 
-/// Records nodes into a graph. A subclass may also run them (see runtime). The graph must outlive the builder.
+/// Records nodes into a graph. A subclass may also run them (see runtime). The graph must outlive
+/// the builder.
 class Builder {
  public:
-  explicit Builder(Graph& graph, Composites composites = Composites::expand) : graph_(graph), composites_(composites) {}
+  explicit Builder(Graph& graph, Composites composites = Composites::expand)
+      : graph_(graph), composites_(composites) {}
   virtual ~Builder() = default;
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
@@ -48,9 +53,10 @@ class Builder {
   /// Emits a node with one output. Attributes left empty mean the operator's defaults.
   Value emit(const OpDef& op, std::initializer_list<Value> inputs, Attrs attrs = {});
   Value emit(const OpDef& op, std::span<const Value> inputs, Attrs attrs = {});
-  /// Emits a node with any number of outputs. An empty vector means failure. In a model graph whose values are untyped,
-  /// `untyped_outputs` says how many outputs there are.
-  std::vector<Value> emit_all(const OpDef& op, std::span<const Value> inputs, Attrs attrs = {}, int untyped_outputs = 1);
+  /// Emits a node with any number of outputs. An empty vector means failure. In a model graph whose
+  /// values are untyped, `untyped_outputs` says how many outputs there are.
+  std::vector<Value> emit_all(const OpDef& op, std::span<const Value> inputs, Attrs attrs = {},
+                              int untyped_outputs = 1);
 
   Value input(const TensorType& type, std::string name);
   Value constant(TensorData data, std::string name = {});
@@ -74,7 +80,8 @@ class Builder {
   void set_scope(std::string name) { scope_ = std::move(name); }
   const std::string& scope() const { return scope_; }
 
-  /// Nodes whose inputs are all constant are run at once when their outputs take at most this many bytes; 0: never.
+  /// Nodes whose inputs are all constant are run at once when their outputs take at most this many
+  /// bytes; 0: never.
   void set_fold_limit(int64_t bytes) { fold_limit_ = bytes; }
 
  protected:
@@ -87,7 +94,8 @@ class Builder {
                           std::span<const TensorType> types);
   std::vector<Value> append(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs,
                             std::span<const TensorType> types, int untyped_outputs);
-  std::vector<Value> expand(const OpDef& op, std::span<const ValueId> inputs, const Attrs& attrs, size_t outputs);
+  std::vector<Value> expand(const OpDef& op, std::span<const ValueId> inputs, const Attrs& attrs,
+                            size_t outputs);
 
   Graph& graph_;
   Composites composites_;

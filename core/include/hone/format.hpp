@@ -37,8 +37,9 @@ void append_value(std::string& out, const T& v) {
 std::string_view append_until_brace(std::string& out, std::string_view fmt);
 }  // namespace detail
 
-/// Returns `fmt` with each "{}" replaced, in order, by an argument: integers, floats (seven significant digits), strings,
-/// bools, and anything with a `to_string` found by argument-dependent lookup.
+/// Returns `fmt` with each "{}" replaced, in order, by an argument: integers, floats (seven
+/// significant digits), strings, bools, and anything with a `to_string` found by argument-dependent
+/// lookup.
 template <class... A>
 std::string format(std::string_view fmt, const A&... args) {
   std::string out;

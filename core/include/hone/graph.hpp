@@ -40,8 +40,9 @@ struct StateTensor {
 };
 
 struct ValueInfo {
-  TensorType type;          ///< Meaningful when `typed`.
-  bool typed = false;       ///< False in a model graph for values whose shape depends on free dimensions.
+  TensorType type;  ///< Meaningful when `typed`.
+  bool typed =
+      false;  ///< False in a model graph for values whose shape depends on free dimensions.
   ValueKind kind = ValueKind::node;
   StateRole role = StateRole::parameter;  ///< For state.
   bool trainable = true;                  ///< For parameters: false when frozen.
@@ -54,7 +55,7 @@ struct ValueInfo {
 struct Node {
   const OpDef* op = nullptr;
   Attrs attrs;
-  std::vector<ValueId> inputs;   ///< kNone where an optional input is left out.
+  std::vector<ValueId> inputs;  ///< kNone where an optional input is left out.
   std::vector<ValueId> outputs;
   std::string name;  ///< For messages; may be empty.
 };
@@ -62,7 +63,7 @@ struct Node {
 struct GraphOutput {
   ValueId value = kNone;
   std::string name;
-  Shape declared;             ///< As the file declares it, with named dimensions.
+  Shape declared;  ///< As the file declares it, with named dimensions.
   bool has_declared = false;
 };
 
@@ -72,8 +73,9 @@ struct StateUpdate {
   ValueId next = kNone;
 };
 
-/// A directed acyclic graph. Nodes stand in an order in which each uses only what earlier ones, inputs, constants and states
-/// provide. A *model graph* may have named dimensions and untyped values; a *specialised* graph is typed and concrete.
+/// A directed acyclic graph. Nodes stand in an order in which each uses only what earlier ones,
+/// inputs, constants and states provide. A *model graph* may have named dimensions and untyped
+/// values; a *specialised* graph is typed and concrete.
 struct Graph {
   std::string name;
   std::vector<Node> nodes;
@@ -108,8 +110,9 @@ std::string label(const Node& node);
 /// The whole graph as text, one node a line.
 std::string print(const Graph& g);
 
-/// Checks what every pass relies on: ids in range, order, arity, attribute schemas, types agreeing with inference (where typed),
-/// updates of equal type, unique names. Errors: internal, naming node and rule.
+/// Checks what every pass relies on: ids in range, order, arity, attribute schemas, types agreeing
+/// with inference (where typed), updates of equal type, unique names. Errors: internal, naming node
+/// and rule.
 Status verify(const Graph& g);
 
 }  // namespace hone

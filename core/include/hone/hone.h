@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hone's C interface: open a model, run it, train it, save it. Stable: structs begin with their size
- * and only grow at their end, functions are only added.
+/* Hone's C interface: open a model, run it, train it, save it. Stable: structs begin with their
+ * size and only grow at their end, functions are only added.
  *
- * Objects are opaque and owned by the caller, who frees them with the matching _free (a null pointer
- * is fine). One object is for one thread at a time; a model may serve many sessions and trainers.
- * Every call that may fail returns a code, and writes one sentence into `error` unless it is null.
- * Nothing aborts, prints or throws. */
+ * Objects are opaque and owned by the caller, who frees them with the matching _free (a null
+ * pointer is fine). One object is for one thread at a time; a model may serve many sessions and
+ * trainers. Every call that may fail returns a code, and writes one sentence into `error` unless it
+ * is null. Nothing aborts, prints or throws. */
 #ifndef HONE_HONE_H
 #define HONE_HONE_H
 
@@ -119,7 +119,7 @@ typedef struct hone_trainer_options {
   const char* loss; /* "cross_entropy(logits, label)"; see the command line's --loss */
   hone_optimizer optimizer;
   double lr;
-  double momentum;       /* sgd */
+  double momentum; /* sgd */
   double weight_decay;
   double clip_norm;      /* 0: do not clip */
   const char* trainable; /* globs, separated by commas; null: all parameters */
@@ -130,8 +130,8 @@ typedef struct hone_trainer_options {
 /* Trains a copy of the model's weights. */
 HONE_API hone_code hone_trainer_create(const hone_model* model, const hone_trainer_options* options,
                                        hone_trainer** trainer, hone_error* error);
-/* One step on a batch: the model's inputs and the loss's targets by name. `loss` (may be null) is the
- * loss before the update. When the loss is not finite nothing is updated. */
+/* One step on a batch: the model's inputs and the loss's targets by name. `loss` (may be null) is
+ * the loss before the update. When the loss is not finite nothing is updated. */
 HONE_API hone_code hone_trainer_step(hone_trainer* trainer, const hone_tensor* batch, size_t count,
                                      double* loss, hone_error* error);
 /* The loss on a batch in inference mode; nothing is updated. */

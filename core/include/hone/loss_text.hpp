@@ -6,15 +6,19 @@
 
 namespace hone {
 
-/// Parses a loss such as `cross_entropy(cls, target/label) + 0.5*smooth_l1(box, target/box, beta=0.1)`: a weighted sum of
-/// terms, each a function of one model output and one target of the batch. Names may be quoted when they contain other characters
-/// than letters, digits and `_ / . : -`.
+/// Parses a loss such as `cross_entropy(cls, target/label) + 0.5*smooth_l1(box, target/box,
+/// beta=0.1)`: a weighted sum of terms, each a function of one model output and one target of the
+/// batch. Names may be quoted when they contain other characters than letters, digits and `_ / . :
+/// -`.
 ///
-/// Functions, with their options (defaults): cross_entropy (axis, ignore_index=-100, label_smoothing=0, weight=NAME of a target with
-/// one weight for each class), mse, l1, smooth_l1 (beta=1), huber (delta=1), bce_with_logits; all take reduction=mean|sum. Means are over all
-/// elements. The class axis of cross_entropy is the one that the labels lack (never the first unless `axis` says so).
+/// Functions, with their options (defaults): cross_entropy (axis, ignore_index=-100,
+/// label_smoothing=0, weight=NAME of a target with one weight for each class), mse, l1, smooth_l1
+/// (beta=1), huber (delta=1), bce_with_logits; all take reduction=mean|sum. Means are over all
+/// elements. The class axis of cross_entropy is the one that the labels lack (never the first
+/// unless `axis` says so).
 ///
-/// Errors: invalid_argument, with the place in the text. The returned function reports names that do not exist and shapes that do not fit.
+/// Errors: invalid_argument, with the place in the text. The returned function reports names that
+/// do not exist and shapes that do not fit.
 Result<LossFn> parse_loss(std::string_view text);
 
 /// What a loss refers to, term by term.

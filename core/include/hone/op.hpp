@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The definition of an operator: attributes, shape rule, decomposition, gradient and reference kernel in one place.
+// The definition of an operator: attributes, shape rule, decomposition, gradient and reference
+// kernel in one place.
 #pragma once
 
 #include <array>
@@ -21,7 +22,8 @@ struct NodeTypes {
 /// What a shape rule sees and sets. `who` prefixes its messages.
 class InferCtx {
  public:
-  InferCtx(std::string who, std::vector<const TensorType*> in, std::vector<const TensorData*> constants, const Attrs& attrs)
+  InferCtx(std::string who, std::vector<const TensorType*> in,
+           std::vector<const TensorData*> constants, const Attrs& attrs)
       : who_(std::move(who)), in_(std::move(in)), constants_(std::move(constants)), attrs_(attrs) {}
 
   int size() const { return static_cast<int>(in_.size()); }
@@ -29,9 +31,14 @@ class InferCtx {
   const TensorType& in(int i) const { return *in_[static_cast<size_t>(i)]; }
   const Shape& shape(int i) const { return in(i).shape; }
   DType dtype(int i) const { return in(i).dtype; }
-  template <class A> const A& attrs() const { return attrs_.as<A>(); }
+  template <class A>
+  const A& attrs() const {
+    return attrs_.as<A>();
+  }
   /// The content of input i when it is constant, else null.
-  const TensorData* constant(int i) const { return has(i) ? constants_[static_cast<size_t>(i)] : nullptr; }
+  const TensorData* constant(int i) const {
+    return has(i) ? constants_[static_cast<size_t>(i)] : nullptr;
+  }
 
   void out(TensorType type) { outs.push_back(type); }
   void out(DType dtype, const Shape& shape) { outs.push_back({dtype, shape}); }
@@ -54,7 +61,8 @@ class InferCtx {
 /// What a decomposition sees: it emits nodes through `b` and sets each output.
 class DecomposeCtx {
  public:
-  DecomposeCtx(Builder& builder, std::span<const ValueId> in, const Attrs& attrs, size_t outputs, std::string who)
+  DecomposeCtx(Builder& builder, std::span<const ValueId> in, const Attrs& attrs, size_t outputs,
+               std::string who)
       : b(builder), in_(in), attrs_(attrs), outs(outputs), who_(std::move(who)) {}
 
   Builder& b;
@@ -64,7 +72,10 @@ class DecomposeCtx {
   Value in(int i) const { return has(i) ? Value(&b, in_[static_cast<size_t>(i)]) : Value(); }
   const TensorType& type(int i) const { return in(i).type(); }
   const Shape& shape(int i) const { return in(i).type().shape; }
-  template <class A> const A& attrs() const { return attrs_.as<A>(); }
+  template <class A>
+  const A& attrs() const {
+    return attrs_.as<A>();
+  }
   const Attrs& raw_attrs() const { return attrs_; }
   /// The content of input i when it is constant, else null.
   const TensorData* constant(int i) const;
@@ -83,23 +94,32 @@ class DecomposeCtx {
   std::string who_;
 };
 
-/// What a gradient rule sees: it emits nodes and sets the gradient of each input that needs one. It handles neither
-/// broadcasting nor accumulation nor dtype; the engine does.
+/// What a gradient rule sees: it emits nodes and sets the gradient of each input that needs one. It
+/// handles neither broadcasting nor accumulation nor dtype; the engine does.
 class GradCtx {
  public:
-  GradCtx(Builder& builder, const Node& node, std::vector<Value> out_grads, std::vector<bool> needs);
+  GradCtx(Builder& builder, const Node& node, std::vector<Value> out_grads,
+          std::vector<bool> needs);
 
   Builder& b;
-  bool has(int i) const { return i < static_cast<int>(inputs_.size()) && inputs_[static_cast<size_t>(i)] != kNone; }
+  bool has(int i) const {
+    return i < static_cast<int>(inputs_.size()) && inputs_[static_cast<size_t>(i)] != kNone;
+  }
   Value in(int i) const { return has(i) ? Value(&b, inputs_[static_cast<size_t>(i)]) : Value(); }
   Value out(int i) const { return Value(&b, outputs_[static_cast<size_t>(i)]); }
   const Shape& shape(int i) const { return in(i).type().shape; }
   /// Gradient arriving at output i; zeros when nothing arrives there.
   Value out_grad(int i);
   bool has_out_grad(int i) const { return out_grads_[static_cast<size_t>(i)].valid(); }
-  /// Whether the gradient of input i is wanted; setting one that is not does no harm but wastes nodes.
-  bool needs(int i) const { return i < static_cast<int>(needs_.size()) && needs_[static_cast<size_t>(i)]; }
-  template <class A> const A& attrs() const { return attrs_.as<A>(); }
+  /// Whether the gradient of input i is wanted; setting one that is not does no harm but wastes
+  /// nodes.
+  bool needs(int i) const {
+    return i < static_cast<int>(needs_.size()) && needs_[static_cast<size_t>(i)];
+  }
+  template <class A>
+  const A& attrs() const {
+    return attrs_.as<A>();
+  }
   const Attrs& raw_attrs() const { return attrs_; }
   void set(int input, Value grad) { in_grads[static_cast<size_t>(input)] = grad; }
 
@@ -124,8 +144,8 @@ class TrainingCtx : public DecomposeCtx {
   void update(int input, Value next);
 };
 
-/// What a kernel sees. Inputs and outputs are contiguous; absent optional inputs have null data. Shapes have been checked; only
-/// the data can still be wrong (an index out of range).
+/// What a kernel sees. Inputs and outputs are contiguous; absent optional inputs have null data.
+/// Shapes have been checked; only the data can still be wrong (an index out of range).
 struct KernelArgs {
   std::span<const ConstTensorView> in;
   std::span<const TensorView> out;
@@ -133,10 +153,18 @@ struct KernelArgs {
   std::byte* scratch;  ///< As many bytes as the definition's `scratch` said, aligned to kAlignment.
   ThreadPool& pool;
 
-  bool has(int i) const { return i < static_cast<int>(in.size()) && in[static_cast<size_t>(i)].data != nullptr; }
+  bool has(int i) const {
+    return i < static_cast<int>(in.size()) && in[static_cast<size_t>(i)].data != nullptr;
+  }
   const Shape& shape(int i) const { return in[static_cast<size_t>(i)].type.shape; }
-  template <class T> const T* input(int i) const { return in[static_cast<size_t>(i)].as<T>(); }
-  template <class T> T* output(int i) const { return out[static_cast<size_t>(i)].as<T>(); }
+  template <class T>
+  const T* input(int i) const {
+    return in[static_cast<size_t>(i)].as<T>();
+  }
+  template <class T>
+  T* output(int i) const {
+    return out[static_cast<size_t>(i)].as<T>();
+  }
 };
 
 /// What is known of an operator's gradient.
@@ -150,7 +178,8 @@ enum class Diff : uint8_t {
 /// Which inputs an output may share its bytes with, when nothing reads that input afterwards.
 enum class Inplace : uint8_t {
   none,
-  any_input,  ///< Output 0 with any input of equal type: kernels read element i before they write element i.
+  any_input,  ///< Output 0 with any input of equal type: kernels read element i before they write
+              ///< element i.
   pairwise,   ///< Output k with input k: state updates.
 };
 
@@ -165,7 +194,8 @@ struct OpDef {
 
   /// Computes output types; all checks of shapes, dtypes and attributes happen here.
   Status (*infer)(InferCtx&) = nullptr;
-  /// Writes the operator with others. An operator without a kernel is always decomposed when a graph is specialised.
+  /// Writes the operator with others. An operator without a kernel is always decomposed when a
+  /// graph is specialised.
   void (*decompose)(DecomposeCtx&) = nullptr;
   Diff diff = Diff::missing;
   void (*grad)(GradCtx&) = nullptr;
@@ -178,20 +208,28 @@ struct OpDef {
   /// What it becomes in a training graph (dropout, batch norm). Null: the same as in inference.
   void (*training)(TrainingCtx&) = nullptr;
 
-  bool broadcasts = false;  ///< Inputs broadcast to the output's shape: gradients are summed back by the engine.
-  bool is_view = false;     ///< Output 0 has the bytes of input 0 under another shape: never copied.
+  bool broadcasts =
+      false;  ///< Inputs broadcast to the output's shape: gradients are summed back by the engine.
+  bool is_view = false;  ///< Output 0 has the bytes of input 0 under another shape: never copied.
   Inplace inplace = Inplace::none;
 };
 
-/// Whether as many inputs were given (null: left out) as the operator takes. Errors: invalid_argument.
-Status check_arity(const OpDef& op, std::string_view node_name, std::span<const TensorType* const> in);
+/// Whether as many inputs were given (null: left out) as the operator takes. Errors:
+/// invalid_argument.
+Status check_arity(const OpDef& op, std::string_view node_name,
+                   std::span<const TensorType* const> in);
 
-/// Output types of one node. Errors: as the operator's `infer`, and invalid_argument when the arity or a size is impossible.
-Result<std::vector<TensorType>> infer(const OpDef& op, std::string_view node_name, std::vector<const TensorType*> in,
+/// Output types of one node. Errors: as the operator's `infer`, and invalid_argument when the arity
+/// or a size is impossible.
+Result<std::vector<TensorType>> infer(const OpDef& op, std::string_view node_name,
+                                      std::vector<const TensorType*> in,
                                       std::vector<const TensorData*> constants, const Attrs& attrs);
 
-/// Runs the reference kernel of one node into freshly allocated outputs (folding, eager code, tests).
-Result<std::vector<TensorData>> run_reference(const OpDef& op, const Attrs& attrs, std::span<const TensorData> inputs,
-                                              std::span<const TensorType> out_types, ThreadPool& pool);
+/// Runs the reference kernel of one node into freshly allocated outputs (folding, eager code,
+/// tests).
+Result<std::vector<TensorData>> run_reference(const OpDef& op, const Attrs& attrs,
+                                              std::span<const TensorData> inputs,
+                                              std::span<const TensorType> out_types,
+                                              ThreadPool& pool);
 
 }  // namespace hone

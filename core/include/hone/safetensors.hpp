@@ -2,7 +2,11 @@
 // Weights in the safetensors format, for exchange with the tools of others.
 #pragma once
 
-#include "hone/checkpoint.hpp"
+#include <map>
+#include <string>
+#include <vector>
+
+#include "hone/named_tensor.hpp"
 
 namespace hone {
 

@@ -21,10 +21,11 @@ enum class Kernels : uint8_t {
 };
 
 struct SessionOptions {
-  int threads = 1;             ///< Threads that kernels may use, the caller's included. Ignored when `pool` is given.
+  int threads =
+      1;  ///< Threads that kernels may use, the caller's included. Ignored when `pool` is given.
   ThreadPool* pool = nullptr;  ///< The app's own pool; must outlive the session.
   Kernels kernels = Kernels::best;
-  int plan_cache = 8;          ///< Plans (one for each combination of input shapes) kept ready.
+  int plan_cache = 8;  ///< Plans (one for each combination of input shapes) kept ready.
 };
 
 /// What planning found for one combination of shapes. Bytes.
@@ -35,11 +36,12 @@ struct PlanInfo {
   int64_t state_bytes = 0;        ///< Parameters, buffers and optimizer state.
   int64_t steps = 0;
   double flops = 0;
-  std::string text;               ///< The plan as a table.
+  std::string text;  ///< The plan as a table.
 };
 
-/// Runs a model. Plans for new input shapes are made on first use, in milliseconds, and kept. After the first run with given shapes, `run`
-/// into given outputs allocates nothing. One session belongs to one thread at a time; one model may serve many sessions.
+/// Runs a model. Plans for new input shapes are made on first use, in milliseconds, and kept. After
+/// the first run with given shapes, `run` into given outputs allocates nothing. One session belongs
+/// to one thread at a time; one model may serve many sessions.
 class Session {
  public:
   /// The model's weights are shared, not copied. Errors: unsupported, invalid_argument.
@@ -48,8 +50,9 @@ class Session {
   Session& operator=(Session&&) noexcept;
   ~Session();
 
-  /// Runs with inputs in the model's order; returns outputs in the model's order, freshly allocated.
-  /// Errors: invalid_argument (an input is missing, or has the wrong dtype or shape: which, expected, got).
+  /// Runs with inputs in the model's order; returns outputs in the model's order, freshly
+  /// allocated. Errors: invalid_argument (an input is missing, or has the wrong dtype or shape:
+  /// which, expected, got).
   Result<std::vector<TensorData>> run(std::span<const TensorData> inputs);
   /// By name, in any order. Names that the model does not have are an error.
   Result<std::vector<TensorData>> run(std::span<const NamedTensor> inputs);

@@ -15,12 +15,13 @@ namespace hone {
 
 inline constexpr int kMaxRank = 8;
 
-/// The extents of a tensor, outermost first (row-major). In a graph that is not specialised yet a negative extent -k-1
-/// stands for the graph's k-th named dimension.
+/// The extents of a tensor, outermost first (row-major). In a graph that is not specialised yet a
+/// negative extent -k-1 stands for the graph's k-th named dimension.
 class Shape {
  public:
   Shape() = default;
-  Shape(std::initializer_list<int64_t> dims) : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}
+  Shape(std::initializer_list<int64_t> dims)
+      : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}
   /// At most kMaxRank dimensions (our own code knows); use `make` for input from outside.
   explicit Shape(std::span<const int64_t> dims);
   /// Errors: invalid_argument when there are more than kMaxRank dimensions.
@@ -41,7 +42,8 @@ class Shape {
 
   /// No negative (named) extent.
   bool concrete() const;
-  /// Product of the extents; 1 for a scalar. The shape must be concrete and have passed `checked_bytes`.
+  /// Product of the extents; 1 for a scalar. The shape must be concrete and have passed
+  /// `checked_bytes`.
   int64_t numel() const { return product(0, rank_); }
   /// Product of the extents of axes [first, last).
   int64_t product(int first, int last) const;

@@ -8,7 +8,8 @@ namespace hone {
 
 enum class Mode : uint8_t {
   infer,  ///< Dropout is the identity, batch norm uses running statistics, states are not updated.
-  train,  ///< Operators with a `training` form take it: batch statistics and their updates, dropout masks.
+  train,  ///< Operators with a `training` form take it: batch statistics and their updates, dropout
+          ///< masks.
 };
 
 struct SpecialiseOptions {
@@ -17,16 +18,20 @@ struct SpecialiseOptions {
   int64_t fold_limit_bytes = 64 << 10;
 };
 
-/// Replays `model` with these input shapes (one for each graph input, in order): shapes become concrete, shape arithmetic folds
-/// away, composite operators are written out, dead nodes go. Values keep their names; constants and states share their data with
-/// `model`; states keep their order. Outputs keep theirs.
-/// In train mode a state "rng" (role rng, i64[2]: seed, counter) appears when something draws random numbers, updated to counter + 1.
+/// Replays `model` with these input shapes (one for each graph input, in order): shapes become
+/// concrete, shape arithmetic folds away, composite operators are written out, dead nodes go.
+/// Values keep their names; constants and states share their data with `model`; states keep their
+/// order. Outputs keep theirs. In train mode a state "rng" (role rng, i64[2]: seed, counter)
+/// appears when something draws random numbers, updated to counter + 1.
 ///
-/// Errors: invalid_argument (an input's rank or fixed extent differs, or one name stands for two extents: input, axis, both numbers;
-/// or an operator refuses the shapes), unsupported (a shape that depends on data).
-Result<Graph> specialise(const Graph& model, std::span<const Shape> input_shapes, const SpecialiseOptions& options = {});
+/// Errors: invalid_argument (an input's rank or fixed extent differs, or one name stands for two
+/// extents: input, axis, both numbers; or an operator refuses the shapes), unsupported (a shape
+/// that depends on data).
+Result<Graph> specialise(const Graph& model, std::span<const Shape> input_shapes,
+                         const SpecialiseOptions& options = {});
 
-/// Removes nodes, constants and named dimensions that no output and no update needs. Inputs and states stay.
+/// Removes nodes, constants and named dimensions that no output and no update needs. Inputs and
+/// states stay.
 Status remove_dead(Graph& g);
 
 }  // namespace hone

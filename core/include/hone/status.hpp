@@ -45,10 +45,10 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
-#define HONE_DEFINE_ERROR(fn, code)                       \
-  template <class... A>                                   \
-  Status fn(std::string_view fmt, const A&... args) {     \
-    return Status(code, format(fmt, args...));            \
+#define HONE_DEFINE_ERROR(fn, code)                   \
+  template <class... A>                               \
+  Status fn(std::string_view fmt, const A&... args) { \
+    return Status(code, format(fmt, args...));        \
   }
 HONE_DEFINE_ERROR(invalid, Code::invalid_argument)
 HONE_DEFINE_ERROR(invalid_model, Code::invalid_model)
@@ -71,9 +71,18 @@ class [[nodiscard]] Result {
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }
-  T& value() & { assert(ok()); return *value_; }
-  const T& value() const& { assert(ok()); return *value_; }
-  T&& value() && { assert(ok()); return *std::move(value_); }
+  T& value() & {
+    assert(ok());
+    return *value_;
+  }
+  const T& value() const& {
+    assert(ok());
+    return *value_;
+  }
+  T&& value() && {
+    assert(ok());
+    return *std::move(value_);
+  }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T&& operator*() && { return std::move(*this).value(); }

@@ -22,8 +22,10 @@ class NamedValues {
   std::vector<std::pair<std::string, Value>> items_;
 };
 
-/// Writes the loss (a floating-point scalar) with operators, from the model's outputs and the batch's targets.
-using LossFn = std::function<Result<Value>(Builder& b, const NamedValues& outputs, const NamedValues& targets)>;
+/// Writes the loss (a floating-point scalar) with operators, from the model's outputs and the
+/// batch's targets.
+using LossFn = std::function<Result<Value>(Builder& b, const NamedValues& outputs,
+                                           const NamedValues& targets)>;
 
 enum class OptimizerKind : uint8_t { sgd, adam, adamw };
 
@@ -31,8 +33,8 @@ struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::adamw;
   double lr = 1e-3;
   double weight_decay = 0;
-  double momentum = 0, dampening = 0;  ///< sgd
-  bool nesterov = false;               ///< sgd
+  double momentum = 0, dampening = 0;             ///< sgd
+  bool nesterov = false;                          ///< sgd
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;  ///< adam, adamw
 };
 
@@ -41,15 +43,17 @@ struct TrainerOptions {
   OptimizerOptions optimizer;
   /// The learning rate of step 0, 1, ...; constant optimizer.lr when empty.
   std::function<double(int64_t step)> schedule;
-  double clip_norm = 0;         ///< Gradients are scaled so that their global norm is at most this; 0: no clipping.
-  std::string trainable = "*";  ///< Comma-separated globs of parameter names; the others are frozen.
-  uint64_t seed = 0;            ///< Of dropout and the other random operators.
+  double clip_norm =
+      0;  ///< Gradients are scaled so that their global norm is at most this; 0: no clipping.
+  std::string trainable =
+      "*";            ///< Comma-separated globs of parameter names; the others are frozen.
+  uint64_t seed = 0;  ///< Of dropout and the other random operators.
   SessionOptions session;
 };
 
 struct StepResult {
-  int64_t step = 0;      ///< Index of the step just taken, from 0.
-  double loss = 0;       ///< Before the update.
+  int64_t step = 0;  ///< Index of the step just taken, from 0.
+  double loss = 0;   ///< Before the update.
   double lr = 0;
   double grad_norm = 0;  ///< Global norm before clipping; only computed when clipping, else 0.
 };
@@ -57,19 +61,20 @@ struct StepResult {
 /// Trains a copy of a model's weights. A trainer belongs to one thread at a time.
 class Trainer {
  public:
-  /// Copies the parameters and buffers; the model itself never changes. Errors: invalid_argument (no parameter matches
-  /// `trainable`; a bad option: which).
+  /// Copies the parameters and buffers; the model itself never changes. Errors: invalid_argument
+  /// (no parameter matches `trainable`; a bad option: which).
   static Result<Trainer> create(const Model& model, TrainerOptions options);
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;
   ~Trainer();
 
-  /// One step on a batch: the model's inputs by name, everything else is a target for the loss. The first step with new shapes plans;
-  /// later ones allocate nothing.
-  /// Errors: invalid_argument (shapes, dtypes, names, a label out of range), unsupported (no gradient), and when the loss is
+  /// One step on a batch: the model's inputs by name, everything else is a target for the loss. The
+  /// first step with new shapes plans; later ones allocate nothing. Errors: invalid_argument
+  /// (shapes, dtypes, names, a label out of range), unsupported (no gradient), and when the loss is
   /// not finite: the parameters are then as before the step.
   Result<StepResult> step(std::span<const NamedTensor> batch);
-  /// Gradients of the trainable parameters on a batch, in training mode, by parameter name. Nothing is updated.
+  /// Gradients of the trainable parameters on a batch, in training mode, by parameter name. Nothing
+  /// is updated.
   Result<std::vector<NamedTensor>> gradients(std::span<const NamedTensor> batch);
   /// The loss on a batch in inference mode. Nothing is updated.
   Result<double> evaluate(std::span<const NamedTensor> batch);
@@ -80,14 +85,15 @@ class Trainer {
   Result<Model> snapshot() const;
   /// Steps taken so far.
   int64_t steps() const;
-  /// All that a later `restore` needs to go on bit for bit: parameters, buffers, optimizer state, random state; copied. Roles tell
-  /// which is which.
+  /// All that a later `restore` needs to go on bit for bit: parameters, buffers, optimizer state,
+  /// random state; copied. Roles tell which is which.
   struct State {
     std::vector<StateTensor> entries;
     int64_t step = 0;
   };
   Result<State> save() const;
-  /// Errors: invalid_argument naming every tensor that is missing, unexpected or of another type; nothing changes then.
+  /// Errors: invalid_argument naming every tensor that is missing, unexpected or of another type;
+  /// nothing changes then.
   Status restore(const State& state);
   /// Names of the parameters that are trained.
   std::vector<std::string> trainable() const;
