@@ -176,11 +176,10 @@ void gemm(int64_t m, int64_t n, int64_t k, const Matrix& a, PackPanel pack_b, fl
                          mine + (s - first) * kc * kRows);
           packed_block = block;
           for (int64_t p = panels * part / parts; p < panels * (part + 1) / parts; ++p)
-            for (int64_t s = first; s < last; ++s)
-              HWY_DYNAMIC_DISPATCH(Strip)
-              (std::min(kRows, m - s * kRows), kc, mine + (s - first) * kc * kRows,
-               b_packed + p * panel * kc, c + s * kRows * ldc + n0 + p * panel, ldc,
-               std::min(panel, nc - p * panel), add);
+            for (int64_t s = first; s < last; ++s) HWY_DYNAMIC_DISPATCH(Strip)
+          (std::min(kRows, m - s * kRows), kc, mine + (s - first) * kc * kRows,
+           b_packed + p * panel * kc, c + s * kRows * ldc + n0 + p * panel, ldc,
+           std::min(panel, nc - p * panel), add);
         }
       });
     }

@@ -46,18 +46,24 @@ Tensor Tensor::mod(const Tensor& o) const { return apply(op::mod, {*this, o}); }
 
 // ---- elementwise
 
+// clang-format off
 #define HONE_METHOD(name) \
   Tensor Tensor::name() const { return apply(op::name, {*this}); }
 HONE_METHOD(neg)
 HONE_METHOD(abs)
-HONE_METHOD(exp) HONE_METHOD(log) HONE_METHOD(sqrt) HONE_METHOD(rsqrt) HONE_METHOD(reciprocal)
-    HONE_METHOD(sin) HONE_METHOD(cos) HONE_METHOD(tanh) HONE_METHOD(erf) HONE_METHOD(sign)
-        HONE_METHOD(floor) HONE_METHOD(ceil) HONE_METHOD(round) HONE_METHOD(is_nan)
-            HONE_METHOD(relu) HONE_METHOD(sigmoid) HONE_METHOD(silu) HONE_METHOD(hard_swish)
-                HONE_METHOD(softplus) HONE_METHOD(logical_not)
+HONE_METHOD(exp)
+HONE_METHOD(log)
+HONE_METHOD(sqrt)
+HONE_METHOD(rsqrt)
+HONE_METHOD(reciprocal)
+HONE_METHOD(sin)
+HONE_METHOD(cos) HONE_METHOD(tanh) HONE_METHOD(erf) HONE_METHOD(sign) HONE_METHOD(floor)
+HONE_METHOD(ceil) HONE_METHOD(round) HONE_METHOD(is_nan) HONE_METHOD(relu) HONE_METHOD(sigmoid)
+HONE_METHOD(silu) HONE_METHOD(hard_swish) HONE_METHOD(softplus) HONE_METHOD(logical_not)
 #undef HONE_METHOD
+    // clang-format on
 
-                    Tensor Tensor::square() const {
+    Tensor Tensor::square() const {
   return *this * *this;
 }
 Tensor Tensor::gelu(GeluForm form) const { return apply(op::gelu, {*this}, GeluAttrs{form}); }

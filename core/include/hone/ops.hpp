@@ -27,26 +27,33 @@ Value operator/(double a, Value b);
 
 namespace ops {
 
+// clang-format off
 #define HONE_UNARY(name) Value name(Value x);
 HONE_UNARY(neg)
-HONE_UNARY(abs) HONE_UNARY(exp) HONE_UNARY(log) HONE_UNARY(sqrt) HONE_UNARY(rsqrt)
-    HONE_UNARY(reciprocal) HONE_UNARY(sin) HONE_UNARY(cos) HONE_UNARY(tanh) HONE_UNARY(erf)
-        HONE_UNARY(sign) HONE_UNARY(floor) HONE_UNARY(ceil) HONE_UNARY(round)
-            HONE_UNARY(logical_not) HONE_UNARY(is_nan) HONE_UNARY(identity)
-                HONE_UNARY(stop_gradient) HONE_UNARY(relu) HONE_UNARY(sigmoid) HONE_UNARY(silu)
-                    HONE_UNARY(hard_swish) HONE_UNARY(softplus)
+HONE_UNARY(abs)
+HONE_UNARY(exp)
+HONE_UNARY(log)
+HONE_UNARY(sqrt)
+HONE_UNARY(rsqrt)
+HONE_UNARY(reciprocal)
+HONE_UNARY(sin) HONE_UNARY(cos) HONE_UNARY(tanh) HONE_UNARY(erf) HONE_UNARY(sign) HONE_UNARY(floor)
+HONE_UNARY(ceil) HONE_UNARY(round) HONE_UNARY(logical_not) HONE_UNARY(is_nan)
+HONE_UNARY(identity) HONE_UNARY(stop_gradient) HONE_UNARY(relu) HONE_UNARY(sigmoid)
+HONE_UNARY(silu) HONE_UNARY(hard_swish) HONE_UNARY(softplus)
 #undef HONE_UNARY
+// clang-format on
 
+// clang-format off
 #define HONE_BINARY(name) Value name(Value a, Value b);
-                        HONE_BINARY(add) HONE_BINARY(sub) HONE_BINARY(mul) HONE_BINARY(div)
-                            HONE_BINARY(pow) HONE_BINARY(maximum) HONE_BINARY(minimum)
-                                HONE_BINARY(mod) HONE_BINARY(equal) HONE_BINARY(less)
-                                    HONE_BINARY(less_equal) HONE_BINARY(greater)
-                                        HONE_BINARY(greater_equal) HONE_BINARY(logical_and)
-                                            HONE_BINARY(logical_or) HONE_BINARY(logical_xor)
+HONE_BINARY(add) HONE_BINARY(sub) HONE_BINARY(mul) HONE_BINARY(div) HONE_BINARY(pow)
+HONE_BINARY(maximum) HONE_BINARY(minimum) HONE_BINARY(mod) HONE_BINARY(equal)
+HONE_BINARY(less) HONE_BINARY(less_equal) HONE_BINARY(greater)
+HONE_BINARY(greater_equal) HONE_BINARY(logical_and)
+HONE_BINARY(logical_or) HONE_BINARY(logical_xor)
 #undef HONE_BINARY
+    // clang-format on
 
-                                                Value where(Value condition, Value a, Value b);
+    Value where(Value condition, Value a, Value b);
 Value square(Value x);
 Value cast(Value x, DType to);  ///< Nothing is emitted when the dtype is that already.
 Value clip(Value x, double low, double high);
