@@ -30,6 +30,8 @@ void import_average_pool(ImportCtx& c) {
   if (!c.require(1)) return;
   PoolAttrs attrs = pool_attrs(c);
   attrs.count_include_pad = c.flag("count_include_pad");
+  attrs.legacy_divisor = c.options.legacy_average_pool_divisor && c.opset < 19 && attrs.ceil_mode &&
+                         attrs.count_include_pad;
   c.set(0, c.emit(op::avg_pool, {c.in(0)}, attrs));
 }
 

@@ -15,18 +15,21 @@ namespace hone {
 
 namespace {
 
-// -1 stands for what is left; 0 copies the input's extent unless zeros are meant.
+// -1 stands for what is left; 0 copies the input's extent unless zeros are meant. Axes that are
+// copied do not enter the reckoning of -1: [0, -1] of (0, 2) is (0, 2).
 Result<Shape> resolve_reshape(const InferCtx& c, std::span<const int64_t> wanted, bool allow_zero) {
   const Shape& in = c.shape(0);
   auto made = Shape::make(wanted);
   if (!made.ok()) return made.status().with_context(c.who());
   Shape out = *made;
+  Shape left = in;  // the input's extents that are not copied; copied ones are 1
   int open = -1;
   for (int i = 0; i < out.rank(); ++i) {
     if (out[i] == 0 && !allow_zero) {
       if (i >= in.rank())
         return c.error("axis {} of the new shape {} copies from {}, which lacks it", i, *made, in);
       out[i] = in[i];
+      left[i] = 1;
     } else if (out[i] == -1) {
       if (open >= 0) return c.error("the new shape {} leaves two extents open", *made);
       open = i;
@@ -37,8 +40,11 @@ Result<Shape> resolve_reshape(const InferCtx& c, std::span<const int64_t> wanted
   }
   auto bytes = checked_bytes(out, c.dtype(0));
   if (!bytes.ok()) return bytes.status().with_context(c.who());
-  const int64_t known = out.numel(), have = in.numel();
-  if (open >= 0 && known > 0) out[open] = have / known;
+  const int64_t have = in.numel();
+  int64_t known = 1;
+  for (int i = 0; i < out.rank(); ++i)
+    if ((*made)[i] != 0 || allow_zero) known *= out[i];
+  if (open >= 0 && known > 0) out[open] = left.numel() / known;
   if (out.numel() != have || (open >= 0 && known == 0))
     return c.error("input 0 is {} with {} elements, which do not fill {}", c.in(0), have, *made);
   return out;

@@ -9,6 +9,7 @@
 #include "hone/onnx.hpp"
 #include "hone/session.hpp"
 #include "tests/support/check.hpp"
+#include "tests/support/damage.hpp"
 #include "tests/support/graph_text.hpp"
 #include "tests/support/source_path.hpp"
 #include "tests/support/temp_dir.hpp"
@@ -135,6 +136,25 @@ TEST_CASE("golden models survive export and import") {
     if (!is_in(kRespelled, name)) CHECK_EQ(graph_text(again->graph), graph_text(m->graph));
     CHECK_EQ(run_and_compare(*again, name), "");
   }
+}
+
+TEST_CASE("damaged golden models are refused or give a valid graph") {
+  size_t refused = 0, accepted = 0;
+  for (const std::string& name : golden_models()) {
+    INFO(name);
+    const std::string bytes = read_text(path_of(name, "model.onnx"));
+    const auto try_import = [&](const std::string& damaged) {
+      const auto owner = std::make_shared<const std::string>(damaged);
+      const auto m =
+          import_onnx(std::as_bytes(std::span(*owner)), owner, source_path("tests/golden/" + name));
+      if (m.ok()) CHECK_OK(verify(m->graph));
+      if (!m.ok()) CHECK_NE(m.status().code(), Code::internal);
+      ++(m.ok() ? accepted : refused);
+    };
+    for_each_truncation(bytes, bytes.size() / 11 + 1, try_import);
+    for_each_bad_byte(bytes, bytes.size() / 23 + 1, try_import);
+  }
+  CHECK_GT(refused, accepted / 10);
 }
 
 }  // namespace
