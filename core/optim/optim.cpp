@@ -35,14 +35,14 @@ Result<std::vector<Tensor>> Optimizer::updated(const Tensor& parameter, const Op
     return t.defined() ? t : Tensor::zeros(parameter.shape(), wide);
   };
   const Tensor lr = Tensor::scalar(o.lr), gradient = parameter.grad();
+  const Tensor step = Tensor::scalar(static_cast<double>(moments.steps + 1), DType::i64);
   std::vector<Tensor> outs;
   if (o.kind == OptimizerKind::sgd) {
     const Tensor in[] = {parameter, o.momentum != 0 ? moment(moments.first) : Tensor(), gradient,
-                         lr};
+                         lr, step};
     outs = apply_all(op::sgd_update, in,
                      SgdAttrs{o.momentum, o.dampening, o.weight_decay, o.nesterov});
   } else {
-    const Tensor step = Tensor::scalar(static_cast<double>(moments.steps + 1), DType::i64);
     const Tensor in[] = {parameter, moment(moments.first), moment(moments.second), gradient, lr,
                          step};
     outs = apply_all(

@@ -104,7 +104,7 @@ class Writer {
         HONE_ASSIGN(velocity, moment(param, "velocity"));
         states.push_back(velocity);
       }
-      const Value inputs[] = {param, velocity, grad, lr};
+      const Value inputs[] = {param, velocity, grad, lr, step};
       outs = b_.emit_all(op::sgd_update, inputs, attrs);
     } else {
       const AdamAttrs attrs{o.beta1, o.beta2, o.eps, o.weight_decay,

@@ -238,8 +238,7 @@ TEST_CASE("losses have the values of their formulas") {
                   1e-12, 0));
 }
 
-TEST_CASE("bce_with_logits is finite and keeps its digits for every finite logit" *
-          doctest::skip()) {
+TEST_CASE("bce_with_logits is finite and keeps its digits for every finite logit") {
   const TensorData z = tensor_of<float>({5}, {0, 20, -20, 1e30, -1e30}),
                    t = tensor_of<float>({5}, {1, 1, 0, 1, 1});
   const double small = std::log1p(std::exp(-20.0));
@@ -258,7 +257,7 @@ TEST_CASE("losses have the right slope where prediction and target meet, and far
   CHECK(all_close(slope(Loss::huber, x, t), tensor_of<float>({3}, {0, 0.5, -0.5}), 1e-6, 0));
 }
 
-TEST_CASE("losses have first and second derivatives" * doctest::skip()) {
+TEST_CASE("losses have first and second derivatives") {
   for (const Loss which : {Loss::mse, Loss::l1, Loss::smooth_l1, Loss::huber, Loss::bce})
     for (const Reduction r : {Reduction::none, Reduction::mean})
       check_gradient(loss_function(which, r),

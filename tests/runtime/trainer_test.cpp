@@ -56,6 +56,21 @@ TEST_CASE("one step of gradient descent moves each parameter against its gradien
                  .epsilon(1e-12));
 }
 
+TEST_CASE("dampening leaves the first step's velocity whole") {
+  // torch.optim.SGD: v1 = g1, v2 = momentum v1 + (1 - dampening) g2.
+  const Model m = small_mlp(WithDropout::no, DType::f64);
+  Trainer t = must(Trainer::create(
+      m, options({.kind = OptimizerKind::sgd, .lr = 0.1, .momentum = 0.9, .dampening = 0.5})));
+  const auto batch = two_clouds(5, 3, DType::f64);
+  const double g1 = must(t.gradients(batch))[0].data.at(0);
+  REQUIRE_OK(t.step(batch));
+  CHECK_EQ(state_of(t, "fc1.weight/velocity").at(0), doctest::Approx(g1).epsilon(1e-12));
+  const double g2 = must(t.gradients(batch))[0].data.at(0);
+  REQUIRE_OK(t.step(batch));
+  CHECK_EQ(state_of(t, "fc1.weight/velocity").at(0),
+           doctest::Approx(0.9 * g1 + 0.5 * g2).epsilon(1e-12));
+}
+
 TEST_CASE("gradients agree with differences of the loss") {
   const Model m = small_mlp(WithDropout::no, DType::f64);
   const auto batch = two_clouds(6, 4, DType::f64);
