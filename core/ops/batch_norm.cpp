@@ -47,6 +47,17 @@ struct Channels {
   }
 };
 
+// x - mean for a mean in double. Rounded to S it would shift a whole channel by up to half a unit
+// in the mean's last place, much where the mean is large beside the deviation; what rounding leaves
+// over is subtracted as well.
+template <class S>
+struct Center {
+  S whole, rest;
+  explicit Center(double mean)
+      : whole(static_cast<S>(mean)), rest(static_cast<S>(mean - static_cast<double>(whole))) {}
+  S operator()(S x) const { return (x - whole) - rest; }
+};
+
 template <class F>
 void for_channels(const KernelArgs& args, const Channels& shape, F f) {
   args.pool.parallel_for(shape.channels, 1 + 4096 / (shape.count() + 1),
@@ -91,9 +102,10 @@ Status batch_norm_train_kernel(const KernelArgs& args) {
       set_element(args.out[1], c, mean);
       set_element(args.out[2], c, var);
       const S factor = static_cast<S>(element(args.in[1], c) / std::sqrt(var + eps));
-      const S bias = static_cast<S>(element(args.in[2], c)), center = static_cast<S>(mean);
+      const S bias = static_cast<S>(element(args.in[2], c));
+      const Center<S> centered(mean);
       shape.for_each(c, [&](int64_t i) {
-        y[i] = static_cast<T>((static_cast<S>(x[i]) - center) * factor + bias);
+        y[i] = static_cast<T>(centered(static_cast<S>(x[i])) * factor + bias);
       });
     });
   });
