@@ -44,6 +44,7 @@ class FindDType final : public AttrVisitor {
   void field(std::string_view, std::vector<double>&) override {}
   void field(std::string_view, DType& v) override { found = v; }
   void field(std::string_view, TensorData&) override {}
+  void field(std::string_view, GraphPtr&) override {}
   void enum_field(std::string_view, int&, std::span<const std::string_view>) override {}
 };
 

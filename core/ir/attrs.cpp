@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Walking and printing of attributes.
-#include "hone/attrs.hpp"
+#include "hone/op.hpp"
 
 namespace hone {
 
@@ -19,6 +19,9 @@ class Printer final : public AttrVisitor {
   void field(std::string_view name, DType& v) override { add(name, to_string(v)); }
   void field(std::string_view name, TensorData& v) override {
     add(name, v.defined() ? describe(v, 16) : "none");
+  }
+  void field(std::string_view name, GraphPtr& v) override {
+    add(name, v ? format("graph of {} nodes", v->nodes.size()) : std::string("none"));
   }
   void enum_field(std::string_view name, int& v, std::span<const std::string_view> names) override {
     add(name, names[static_cast<size_t>(v)]);
@@ -62,6 +65,16 @@ class Flattener final : public AttrVisitor {
     const std::string type = to_string(v.type());
     sized(type.data(), type.size());
     sized(v.data(), static_cast<size_t>(v.bytes()));
+  }
+  void field(std::string_view name, GraphPtr& v) override {
+    if (!v) return sized("", 0);
+    const std::string text = print(*v);  // elides the content of tensors, which follows
+    sized(text.data(), text.size());
+    for (ValueInfo info : v->values) field(name, info.data);
+    for (const Node& n : v->nodes) {
+      const std::string attrs = exact_bytes(n.attrs);
+      sized(attrs.data(), attrs.size());
+    }
   }
   void enum_field(std::string_view, int& v, std::span<const std::string_view>) override {
     raw(&v, sizeof v);

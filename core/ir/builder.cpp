@@ -154,6 +154,15 @@ Value Builder::input(const TensorType& type, std::string name) {
   return {this, id};
 }
 
+Value Builder::untyped_input(std::string name) {
+  ValueInfo info;
+  info.kind = ValueKind::input;
+  info.name = std::move(name);
+  const ValueId id = graph_.add_value(std::move(info));
+  graph_.inputs.push_back(id);
+  return {this, id};
+}
+
 Value Builder::constant(TensorData data, std::string name) {
   ValueInfo info;
   info.type = data.type();
@@ -201,7 +210,9 @@ void Builder::output(Value v, std::string name) {
 const TensorData* Builder::constant_data(Value v) const {
   if (!v.valid()) return nullptr;
   const ValueInfo& info = graph_.value(v.id());
-  return info.kind == ValueKind::constant ? &info.data : nullptr;
+  if (info.kind == ValueKind::constant) return &info.data;
+  const auto known = known_.find(v.id());
+  return known == known_.end() ? nullptr : &known->second;
 }
 
 }  // namespace hone

@@ -31,11 +31,13 @@ Status check_arity(const OpDef& op, std::string_view node_name,
 
 Result<std::vector<TensorType>> infer(const OpDef& op, std::string_view node_name,
                                       std::vector<const TensorType*> in,
-                                      std::vector<const TensorData*> constants,
-                                      const Attrs& attrs) {
+                                      std::vector<const TensorData*> constants, const Attrs& attrs,
+                                      uint64_t* missed) {
   HONE_TRY(check_arity(op, node_name, in));
   InferCtx c(who(op, node_name), std::move(in), std::move(constants), attrs);
-  HONE_TRY(op.infer(c));
+  const Status inferred = op.infer(c);
+  if (missed) *missed = c.missed();
+  HONE_TRY(inferred);
   for (const TensorType& t : c.outs) {
     auto bytes = checked_bytes(t.shape, t.dtype);
     if (!bytes.ok()) return bytes.status().with_context(c.who());

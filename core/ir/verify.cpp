@@ -67,7 +67,8 @@ Status verify(const Graph& g) {
       continue;
     }
     ready[i] = true;
-    if (!v.typed) return internal("value {} '{}' has no type", i, v.name);
+    if (!v.typed && v.kind != ValueKind::input)
+      return internal("value {} '{}' has no type", i, v.name);
     if (!v.name.empty() && !names.insert(v.name).second)
       return internal("the name '{}' is used twice", v.name);
     if (v.kind == ValueKind::constant || v.kind == ValueKind::state) {

@@ -20,7 +20,7 @@ std::string bits(const T* p, size_t n = 1) {
 // bits differ.
 class FieldWriter final : public AttrVisitor {
  public:
-  explicit FieldWriter(FileWriter& w) : w_(w) {}
+  FieldWriter(FileWriter& w, const WriteBody& write_body) : w_(w), write_body_(write_body) {}
 
   OffsetVector<Offset<schema::Attr>> write(const Attrs& attrs) {
     Attrs::defaults(*attrs.schema()).visit(*this);
@@ -59,6 +59,9 @@ class FieldWriter final : public AttrVisitor {
     add(name, schema::CreateTensorAttr(w_.header(),
                                        v.defined() ? w_.tensor(v) : Offset<schema::Tensor>()));
   }
+  void field(std::string_view name, GraphPtr& v) override {
+    if (differs(v ? "body" : "")) add(name, schema::CreateGraphAttr(w_.header(), write_body_(*v)));
+  }
   void enum_field(std::string_view name, int& v, std::span<const std::string_view> names) override {
     if (differs(bits(&v)))
       add(name, schema::CreateEnumAttr(w_.header(), w_.text(names[static_cast<size_t>(v)])));
@@ -79,6 +82,7 @@ class FieldWriter final : public AttrVisitor {
   }
 
   FileWriter& w_;
+  const WriteBody& write_body_;
   bool writing_ = false;
   std::vector<std::string> defaults_;
   size_t next_ = 0;
@@ -88,7 +92,8 @@ class FieldWriter final : public AttrVisitor {
 // Looks each field up among the stored attributes.
 class FieldReader final : public AttrVisitor {
  public:
-  FieldReader(FileReader& r, std::string_view who) : r_(r), who_(who) {}
+  FieldReader(FileReader& r, std::string_view who, const ReadBody& read_body)
+      : r_(r), who_(who), read_body_(read_body) {}
 
   Status add(const schema::Attr& attr) {
     HONE_ASSIGN(std::string name, r_.text(attr.name()));
@@ -134,6 +139,9 @@ class FieldReader final : public AttrVisitor {
     if (!a) return;
     v = TensorData();
     if (a->value()) take(v, r_.tensor(a->value(), format("{}: attribute '{}'", who_, name)));
+  }
+  void field(std::string_view name, GraphPtr& v) override {
+    if (const auto* a = find<schema::GraphAttr>(name)) take(v, read_body_(a->value()));
   }
   void enum_field(std::string_view name, int& v, std::span<const std::string_view> names) override {
     const auto* a = find<schema::EnumAttr>(name);
@@ -183,25 +191,27 @@ class FieldReader final : public AttrVisitor {
 
   FileReader& r_;
   std::string_view who_;
+  const ReadBody& read_body_;
   std::vector<Stored> stored_;
   Status status_;
 };
 
 }  // namespace
 
-OffsetVector<Offset<schema::Attr>> write_attrs(FileWriter& w, const Attrs& attrs) {
-  return FieldWriter(w).write(attrs);
+OffsetVector<Offset<schema::Attr>> write_attrs(FileWriter& w, const Attrs& attrs,
+                                               const WriteBody& write_body) {
+  return FieldWriter(w, write_body).write(attrs);
 }
 
 Result<Attrs> read_attrs(FileReader& r, const AttrSchema& schema,
                          const flatbuffers::Vector<Offset<schema::Attr>>* attrs,
-                         std::string_view who) {
+                         std::string_view who, const ReadBody& read_body) {
   // No operator has anywhere near as many; the look-up below is linear.
   constexpr uint32_t kMost = 256;
   if (attrs && attrs->size() > kMost)
     return invalid_model("{}: has {} attributes, at most {} are possible", who, attrs->size(),
                          kMost);
-  FieldReader reader(r, who);
+  FieldReader reader(r, who, read_body);
   if (attrs)
     for (const schema::Attr* attr : *attrs) HONE_TRY(reader.add(*attr));
   const std::shared_ptr<void> data = schema.make();

@@ -26,7 +26,7 @@ Status check_dim_names(const Graph& g) {
   return {};
 }
 
-Status check_values(const Graph& g) {
+Status check_values(const Graph& g, bool is_body) {
   std::vector<bool> is_listed(g.values.size());
   for (ValueId v : g.inputs) {
     const size_t i = static_cast<size_t>(v);
@@ -37,6 +37,10 @@ Status check_values(const Graph& g) {
     const ValueInfo& v = g.values[i];
     const std::string who = format("value {} '{}'", i, v.name);
     if (v.typed) HONE_TRY(check_dims(g, v.type.shape, who));
+    if (v.kind == ValueKind::input && !v.typed && !is_body)
+      return invalid("{}: is an input without a type", who);
+    if (v.kind == ValueKind::state && is_body)
+      return invalid("{}: is a state, which a body cannot have", who);
     if (v.kind == ValueKind::input && !is_listed[i])
       return invalid("{}: is an input that the graph does not list", who);
     if ((v.kind == ValueKind::input || v.kind == ValueKind::state) && v.name.empty())
@@ -79,16 +83,44 @@ Status check_updates(const Graph& g) {
   return {};
 }
 
-}  // namespace
+Status check_any(const Graph& g, bool is_body);
 
-Status check_graph(const Graph& g) {
+// Checks the bodies of a node.
+class CheckBodies final : public AttrVisitor {
+ public:
+  Status status;
+  void field(std::string_view, bool&) override {}
+  void field(std::string_view, int64_t&) override {}
+  void field(std::string_view, double&) override {}
+  void field(std::string_view, std::string&) override {}
+  void field(std::string_view, std::vector<int64_t>&) override {}
+  void field(std::string_view, std::vector<double>&) override {}
+  void field(std::string_view, DType&) override {}
+  void field(std::string_view, TensorData&) override {}
+  void field(std::string_view name, GraphPtr& v) override {
+    if (!status.ok()) return;
+    status = v ? check_any(*v, true).with_context(name) : invalid("the body '{}' is missing", name);
+  }
+  void enum_field(std::string_view, int&, std::span<const std::string_view>) override {}
+};
+
+Status check_any(const Graph& g, bool is_body) {
   const Status s = verify(g);
   if (!s.ok()) return s.code() == Code::internal ? Status(Code::invalid_argument, s.message()) : s;
   HONE_TRY(check_dim_names(g));
-  HONE_TRY(check_values(g));
-  for (const Node& n : g.nodes) HONE_TRY(check_node(n));
+  HONE_TRY(check_values(g, is_body));
+  for (const Node& n : g.nodes) {
+    HONE_TRY(check_node(n));
+    CheckBodies bodies;
+    n.attrs.visit(bodies);
+    HONE_TRY(bodies.status.with_context(label(n)));
+  }
   HONE_TRY(check_outputs(g));
   return check_updates(g);
 }
+
+}  // namespace
+
+Status check_graph(const Graph& g) { return check_any(g, false); }
 
 }  // namespace hone

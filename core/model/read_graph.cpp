@@ -14,22 +14,16 @@ uint32_t size_of_vector(const T* v) {
   return v ? v->size() : 0;
 }
 
-class GraphReader {
+// What the graphs of one model share.
+class ModelReader {
  public:
-  GraphReader(FileReader& r, const schema::Model& model) : r_(r), model_(model) {}
+  ModelReader(FileReader& r, const schema::Model& model)
+      : r_(r), model_(model), taken_(size_of_vector(model.graphs()), false) {}
 
-  Result<Graph> read() {
-    HONE_ASSIGN(const schema::Signature* main, find_main());
-    from_ = model_.graphs()->Get(main->graph());
-    HONE_TRY(read_ops());
-    HONE_ASSIGN(g_.name, r_.text(from_->name()));
-    HONE_TRY(read_dim_names());
-    HONE_TRY(read_values());
-    HONE_TRY(read_nodes());
-    HONE_TRY(read_interface());
-    HONE_TRY(check_signature(*main));
-    return std::move(g_);
-  }
+  Result<Graph> read();
+  /// The body of that index, for a node of graph `of`. Bodies come after the graphs that use them,
+  /// and each is used once: so a file cannot unfold into more than it holds.
+  Result<GraphPtr> body(uint32_t index, uint32_t of, int depth);
 
  private:
   Result<const schema::Signature*> find_main() {
@@ -69,10 +63,13 @@ class GraphReader {
   std::string users_of(uint32_t op) const {
     int64_t count = 0;
     std::string_view first;
-    for (uint32_t i = 0; i < size_of_vector(from_->nodes()); ++i) {
-      const schema::Node& n = *from_->nodes()->Get(i);
-      if (n.op() != op) continue;
-      if (count++ == 0 && n.name()) first = n.name()->string_view();
+    for (uint32_t k = 0; k < size_of_vector(model_.graphs()); ++k) {
+      const auto* nodes = model_.graphs()->Get(k)->nodes();
+      for (uint32_t i = 0; i < size_of_vector(nodes); ++i) {
+        const schema::Node& n = *nodes->Get(i);
+        if (n.op() != op) continue;
+        if (count++ == 0 && n.name()) first = n.name()->string_view();
+      }
     }
     if (count == 0) return "";
     constexpr size_t kMost = 128;
@@ -80,6 +77,53 @@ class GraphReader {
                   first.substr(0, kMost));
   }
 
+  // "main" repeats the names of the graph's inputs and outputs, in their order.
+  Status check_signature(const schema::Signature& main, const Graph& g) {
+    const auto differs = [](const flatbuffers::Vector<Offset<schema::Name>>* names, size_t count,
+                            auto name_of) {
+      if (size_of_vector(names) != count) return true;
+      for (uint32_t i = 0; i < count; ++i) {
+        const flatbuffers::String* s = names->Get(i)->text();
+        if ((s ? s->string_view() : std::string_view()) != name_of(i)) return true;
+      }
+      return false;
+    };
+    const auto input = [&](uint32_t i) -> std::string_view { return g.value(g.inputs[i]).name; };
+    const auto output = [&](uint32_t i) -> std::string_view { return g.outputs[i].name; };
+    if (differs(main.inputs(), g.inputs.size(), input) ||
+        differs(main.outputs(), g.outputs.size(), output))
+      return invalid_model("signature 'main' and the graph have different inputs or outputs");
+    return {};
+  }
+
+ public:
+  FileReader& r_;
+  const schema::Model& model_;
+  std::vector<const OpDef*> ops_;
+
+ private:
+  std::vector<bool> taken_;
+};
+
+class GraphReader {
+ public:
+  GraphReader(ModelReader& model, uint32_t index, int depth)
+      : model_(model),
+        r_(model.r_),
+        index_(index),
+        depth_(depth),
+        from_(model.model_.graphs()->Get(index)) {}
+
+  Result<Graph> read() {
+    HONE_ASSIGN(g_.name, r_.text(from_->name()));
+    HONE_TRY(read_dim_names());
+    HONE_TRY(read_values());
+    HONE_TRY(read_nodes());
+    HONE_TRY(read_interface());
+    return std::move(g_);
+  }
+
+ private:
   Status read_dim_names() {
     for (uint32_t i = 0; i < size_of_vector(from_->dim_names()); ++i) {
       HONE_ASSIGN(std::string name, r_.text(from_->dim_names()->Get(i)->text()));
@@ -126,12 +170,15 @@ class GraphReader {
   Status read_node(const schema::Node& from, NodeId id) {
     Node n;
     HONE_ASSIGN(n.name, r_.text(from.name()));
-    if (from.op() >= ops_.size())
+    const std::vector<const OpDef*>& ops = model_.ops_;
+    if (from.op() >= ops.size())
       return invalid_model("node {} '{}': is operator {}, the file lists {}", id, n.name, from.op(),
-                           ops_.size());
-    n.op = ops_[from.op()];
+                           ops.size());
+    n.op = ops[from.op()];
     const std::string who = label(n);
-    HONE_ASSIGN(n.attrs, read_attrs(r_, *n.op->attrs, from.attrs(), who));
+    HONE_ASSIGN(n.attrs, read_attrs(r_, *n.op->attrs, from.attrs(), who, [this](uint32_t body) {
+                  return model_.body(body, index_, depth_ + 1);
+                }));
     HONE_ASSIGN(n.inputs, r_.list(from.inputs()));
     HONE_ASSIGN(n.outputs, r_.list(from.outputs()));
     for (ValueId v : n.inputs)
@@ -172,42 +219,43 @@ class GraphReader {
     return {};
   }
 
-  // "main" repeats the names of the graph's inputs and outputs, in their order.
-  Status check_signature(const schema::Signature& main) {
-    const auto differs = [](const flatbuffers::Vector<Offset<schema::Name>>* names, size_t count,
-                            auto name_of) {
-      if (size_of_vector(names) != count) return true;
-      for (uint32_t i = 0; i < count; ++i) {
-        const flatbuffers::String* s = names->Get(i)->text();
-        if ((s ? s->string_view() : std::string_view()) != name_of(i)) return true;
-      }
-      return false;
-    };
-    const auto input = [&](uint32_t i) -> std::string_view { return g_.value(g_.inputs[i]).name; };
-    const auto output = [&](uint32_t i) -> std::string_view { return g_.outputs[i].name; };
-    if (differs(main.inputs(), g_.inputs.size(), input) ||
-        differs(main.outputs(), g_.outputs.size(), output))
-      return invalid_model("signature 'main' and the graph have different inputs or outputs");
-    return {};
-  }
-
   Status check_id(ValueId v, std::string_view who) const {
     if (v >= 0 && static_cast<size_t>(v) < g_.values.size()) return {};
     return invalid_model("{}: value {} does not exist, the graph has {}", who, v, g_.values.size());
   }
 
+  ModelReader& model_;
   FileReader& r_;
-  const schema::Model& model_;
-  const schema::Graph* from_ = nullptr;
-  std::vector<const OpDef*> ops_;
+  uint32_t index_;
+  int depth_;
+  const schema::Graph* from_;
   Graph g_;
 };
+
+Result<Graph> ModelReader::read() {
+  HONE_ASSIGN(const schema::Signature* main, find_main());
+  HONE_TRY(read_ops());
+  taken_[main->graph()] = true;
+  HONE_ASSIGN(Graph g, GraphReader(*this, main->graph(), 0).read());
+  HONE_TRY(check_signature(*main, g));
+  return g;
+}
+
+Result<GraphPtr> ModelReader::body(uint32_t index, uint32_t of, int depth) {
+  constexpr int kMostDepth = 32;
+  if (index >= taken_.size() || index <= of || taken_[index])
+    return invalid_model("graph {} uses graph {} as a body, which it cannot", of, index);
+  if (depth > kMostDepth) return invalid_model("bodies nest deeper than {}", kMostDepth);
+  taken_[index] = true;
+  HONE_ASSIGN(Graph g, GraphReader(*this, index, depth).read());
+  return std::make_shared<const Graph>(std::move(g));
+}
 
 }  // namespace
 
 Result<Graph> read_graph(FileReader& r, const schema::Model* m) {
   if (!m) return invalid_model("the file says it is a model but has none");
-  HONE_ASSIGN(Graph g, GraphReader(r, *m).read());
+  HONE_ASSIGN(Graph g, ModelReader(r, *m).read());
   const Status s = check_graph(g);
   if (s.ok()) return g;
   return s.code() == Code::invalid_argument ? Status(Code::invalid_model, s.message()) : s;

@@ -12,38 +12,47 @@ namespace {
 
 class GraphWriter {
  public:
-  GraphWriter(FileWriter& w, const Graph& g) : w_(w), g_(g) {}
+  explicit GraphWriter(FileWriter& w) : w_(w) {}
 
-  Offset<schema::Model> write() {
-    const std::vector graphs = {graph()};
-    const std::vector signatures = {main_signature()};
+  Offset<schema::Model> write(const Graph& main) {
+    add_graph(main);
+    const std::vector signatures = {main_signature(main)};
     const auto ops = w_.tables(ops_);
-    const auto all_graphs = w_.tables(graphs);
+    const auto all_graphs = w_.tables(graphs_);
     return schema::CreateModel(w_.header(), ops, all_graphs, w_.tables(signatures));
   }
 
  private:
-  Offset<schema::Graph> graph() {
+  // A body comes after the graph that uses it.
+  uint32_t add_graph(const Graph& g) {
+    const size_t index = graphs_.size();
+    graphs_.emplace_back();
+    const Offset<schema::Graph> written = graph(g);
+    graphs_[index] = written;
+    return static_cast<uint32_t>(index);
+  }
+
+  Offset<schema::Graph> graph(const Graph& g) {
     std::vector<Offset<schema::Value>> values;
-    for (const ValueInfo& v : g_.values) values.push_back(value(v));
+    for (const ValueInfo& v : g.values) values.push_back(value(v));
     std::vector<Offset<schema::Node>> nodes;
-    for (const Node& n : g_.nodes) nodes.push_back(node(n));
+    for (const Node& n : g.nodes) nodes.push_back(node(n));
     std::vector<Offset<schema::Output>> outputs;
-    for (const GraphOutput& o : g_.outputs) {
+    for (const GraphOutput& o : g.outputs) {
       const Text name = w_.text(o.name);
       const auto dims = o.has_declared ? w_.dims(o.declared) : OffsetVector<int64_t>();
       outputs.push_back(schema::CreateOutput(w_.header(), o.value, name, o.has_declared, dims));
     }
     std::vector<Offset<schema::Update>> updates;
-    for (const StateUpdate& u : g_.updates)
+    for (const StateUpdate& u : g.updates)
       updates.push_back(schema::CreateUpdate(w_.header(), u.state, u.next));
     std::vector<Offset<schema::Name>> dim_names;
-    for (const std::string& name : g_.dim_names) dim_names.push_back(w_.name(name));
+    for (const std::string& name : g.dim_names) dim_names.push_back(w_.name(name));
 
-    const Text name = w_.text(g_.name);
+    const Text name = w_.text(g.name);
     const auto all_values = w_.tables(values);
     const auto all_nodes = w_.tables(nodes);
-    const auto inputs = w_.list<int32_t>(g_.inputs);
+    const auto inputs = w_.list<int32_t>(g.inputs);
     const auto all_outputs = w_.tables(outputs);
     const auto all_updates = w_.tables(updates);
     return schema::CreateGraph(w_.header(), name, all_values, all_nodes, inputs, all_outputs,
@@ -63,7 +72,8 @@ class GraphWriter {
   Offset<schema::Node> node(const Node& n) {
     const uint32_t op = op_index(*n.op);
     const Text name = w_.text(n.name);
-    const auto attrs = write_attrs(w_, n.attrs);
+    const auto attrs =
+        write_attrs(w_, n.attrs, [this](const Graph& body) { return add_graph(body); });
     const auto inputs = w_.list<int32_t>(n.inputs);
     return schema::CreateNode(w_.header(), op, name, attrs, inputs, w_.list<int32_t>(n.outputs));
   }
@@ -77,17 +87,17 @@ class GraphWriter {
     return at->second;
   }
 
-  Offset<schema::Signature> main_signature() {
+  Offset<schema::Signature> main_signature(const Graph& g) {
     std::vector<Offset<schema::Name>> inputs, outputs;
-    for (ValueId v : g_.inputs) inputs.push_back(w_.name(g_.value(v).name));
-    for (const GraphOutput& o : g_.outputs) outputs.push_back(w_.name(o.name));
+    for (ValueId v : g.inputs) inputs.push_back(w_.name(g.value(v).name));
+    for (const GraphOutput& o : g.outputs) outputs.push_back(w_.name(o.name));
     const Text name = w_.text("main");
     const auto all_inputs = w_.tables(inputs);
     return schema::CreateSignature(w_.header(), name, 0, all_inputs, w_.tables(outputs));
   }
 
   FileWriter& w_;
-  const Graph& g_;
+  std::vector<Offset<schema::Graph>> graphs_;
   std::vector<Offset<schema::Op>> ops_;
   std::map<const OpDef*, uint32_t> index_of_;
 };
@@ -97,8 +107,6 @@ static_assert(static_cast<int>(schema::ValueKind::input) == static_cast<int>(Val
 
 }  // namespace
 
-Offset<schema::Model> write_graph(FileWriter& w, const Graph& g) {
-  return GraphWriter(w, g).write();
-}
+Offset<schema::Model> write_graph(FileWriter& w, const Graph& g) { return GraphWriter(w).write(g); }
 
 }  // namespace hone

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/runtime/staged.hpp"
 #include "hone/specialise.hpp"
 
 namespace hone {
@@ -38,6 +39,13 @@ Engine::Engine(Model model, const SessionOptions& options)
     own_pool_ = make_thread_pool(options.threads), pool_ = own_pool_.get();
   for (const ValueInfo& v : model_.graph.values)
     if (v.kind == ValueKind::state) states_.set(v.name, v.role, v.data);
+}
+
+Engine::~Engine() = default;
+
+Result<std::vector<TensorData>> Engine::run_staged(std::span<const TensorData> inputs) {
+  if (!staged_) staged_ = std::make_unique<Staged>(*this);
+  return staged_->run(inputs);
 }
 
 Result<std::unique_ptr<Compiled>> Engine::compile(Graph graph) {
@@ -184,7 +192,7 @@ Result<Compiled*> Engine::infer_program(std::span<const TensorType> types) {
   for (const auto& c : infer_cache)
     if (std::equal(types.begin(), types.end(), c->types.begin(), c->types.end())) {
       c->last_used = next_use();
-      HONE_TRY(bind(*c));
+      if (!c->depends_on_data) HONE_TRY(bind(*c));
       return c.get();
     }
   const Graph& g = model_.graph;
@@ -195,10 +203,16 @@ Result<Compiled*> Engine::infer_program(std::span<const TensorType> types) {
     HONE_TRY(check_dtype(g, g.inputs[i], types[i].dtype));
     shapes.push_back(types[i].shape);
   }
-  HONE_ASSIGN(Graph concrete, specialise(g, shapes, {.mode = Mode::infer}));
-  concrete.updates.clear();
-  HONE_TRY(remove_dead(concrete));
-  HONE_ASSIGN(std::unique_ptr<Compiled> c, compile(std::move(concrete)));
+  bool depends_on_data = false;
+  auto concrete = specialise(g, shapes, {.mode = Mode::infer, .depends_on_data = &depends_on_data});
+  auto c = std::make_unique<Compiled>();
+  c->depends_on_data = depends_on_data;
+  if (!depends_on_data) {
+    if (!concrete.ok()) return concrete.status();
+    concrete->updates.clear();
+    HONE_TRY(remove_dead(*concrete));
+    HONE_ASSIGN(c, compile(std::move(*concrete)));
+  }
   c->types.assign(types.begin(), types.end());
   c->last_used = next_use();
   infer_cache.push_back(std::move(c));

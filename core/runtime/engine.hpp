@@ -52,11 +52,23 @@ struct Compiled {
   std::vector<int32_t> slot_of;  ///< For each fed tensor, its graph input.
   std::vector<TensorData> held;  ///< Outputs and scalars that live as long as the program.
   uint64_t last_used = 0;
+  /// Shapes or branches depend on data: there is no one program, and no steps here. Sessions run
+  /// the model in stages.
+  bool depends_on_data = false;
+  /// What the content of values was taken to be when the graph was made (trainers).
+  struct Assumption {
+    std::unique_ptr<Compiled> program;  ///< Computes the value as its only output.
+    TensorData content;
+  };
+  std::vector<Assumption> assumptions;
 };
+
+class Staged;
 
 class Engine {
  public:
   Engine(Model model, const SessionOptions& options);
+  ~Engine();
 
   const Model& model() const { return model_; }
   StateStore& states() { return states_; }
@@ -83,6 +95,8 @@ class Engine {
   std::vector<std::unique_ptr<Compiled>> infer_cache;
   /// The inference program for these types, made if there is none.
   Result<Compiled*> infer_program(std::span<const TensorType> types);
+  /// Runs the model in stages. Errors: as Session::run.
+  Result<std::vector<TensorData>> run_staged(std::span<const TensorData> inputs);
 
  private:
   Status resolve(Compiled& c);
@@ -92,6 +106,7 @@ class Engine {
   std::unique_ptr<ThreadPool> own_pool_;
   ThreadPool* pool_ = nullptr;
   StateStore states_;
+  std::unique_ptr<Staged> staged_;
   TensorData arena_;
   uint64_t clock_ = 0;
 };

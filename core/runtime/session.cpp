@@ -2,6 +2,8 @@
 // Inference sessions.
 #include "hone/session.hpp"
 
+#include <algorithm>
+
 #include "core/runtime/engine.hpp"
 
 namespace hone {
@@ -39,11 +41,30 @@ class Types {
   std::span<const TensorType> types_;
 };
 
+Status open_outputs() {
+  return unsupported(
+      "shapes in this model depend on its data: they are known only when it has been run");
+}
+
 Status check_defined(const Graph& g, std::span<const TensorData> inputs) {
   if (inputs.size() != g.inputs.size())
     return invalid("the model has {} inputs, got {}", g.inputs.size(), inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i)
     if (!inputs[i].defined()) return invalid("input '{}' is missing", g.value(g.inputs[i]).name);
+  return {};
+}
+
+Status copy_outputs(const Graph& g, std::span<const TensorData> results,
+                    std::span<TensorData> outputs) {
+  if (outputs.size() != results.size())
+    return invalid("the model has {} outputs, got room for {}", results.size(), outputs.size());
+  for (size_t i = 0; i < results.size(); ++i)
+    if (outputs[i].type() != results[i].type() || !outputs[i].mutable_data())
+      return invalid("output '{}' is {}, got room for {}", g.outputs[i].name, results[i].type(),
+                     outputs[i].type());
+  for (size_t i = 0; i < results.size(); ++i)
+    std::copy_n(static_cast<const char*>(results[i].data()), results[i].bytes(),
+                static_cast<char*>(outputs[i].mutable_data()));
   return {};
 }
 
@@ -53,6 +74,10 @@ Status Session::run(std::span<const TensorData> inputs, std::span<TensorData> ou
   HONE_TRY(check_defined(engine_->model().graph, inputs));
   const Types types(inputs);
   HONE_ASSIGN(Compiled* const c, engine_->infer_program(types.get()));
+  if (c->depends_on_data) {
+    HONE_ASSIGN(const std::vector<TensorData> results, engine_->run_staged(inputs));
+    return copy_outputs(engine_->model().graph, results, outputs);
+  }
   const Graph& g = c->program.graph;
   if (outputs.size() != g.outputs.size())
     return invalid("the model has {} outputs, got room for {}", g.outputs.size(), outputs.size());
@@ -70,6 +95,7 @@ Result<std::vector<TensorData>> Session::run(std::span<const TensorData> inputs)
   HONE_TRY(check_defined(engine_->model().graph, inputs));
   const Types types(inputs);
   HONE_ASSIGN(Compiled* const c, engine_->infer_program(types.get()));
+  if (c->depends_on_data) return engine_->run_staged(inputs);
   std::vector<TensorData> outputs;
   for (const GraphOutput& o : c->program.graph.outputs) {
     HONE_ASSIGN(TensorData t, TensorData::allocate(c->program.graph.type(o.value)));
@@ -102,6 +128,7 @@ Result<std::vector<TensorType>> Session::output_types(std::span<const Shape> inp
   for (size_t i = 0; i < input_shapes.size() && i < g.inputs.size(); ++i)
     types.push_back({g.type(g.inputs[i]).dtype, input_shapes[i]});
   HONE_ASSIGN(Compiled* const c, engine_->infer_program(types));
+  if (c->depends_on_data) return open_outputs();
   std::vector<TensorType> out;
   for (const GraphOutput& o : c->program.graph.outputs)
     out.push_back(c->program.graph.type(o.value));
@@ -114,6 +141,7 @@ Result<PlanInfo> Session::plan(std::span<const Shape> input_shapes) {
   for (size_t i = 0; i < input_shapes.size() && i < g.inputs.size(); ++i)
     types.push_back({g.type(g.inputs[i]).dtype, input_shapes[i]});
   HONE_ASSIGN(Compiled* const c, engine_->infer_program(types));
+  if (c->depends_on_data) return open_outputs();
   return engine_->info(*c);
 }
 

@@ -131,9 +131,11 @@ class Writer {
 
 Result<TrainGraph> build_train_graph(const Model& model, std::span<const Shape> input_shapes,
                                      std::span<const std::pair<std::string, TensorType>> targets,
-                                     const TrainerOptions& options, TrainForm form) {
+                                     const TrainerOptions& options, TrainForm form,
+                                     Evaluate evaluate) {
   HONE_ASSIGN(Graph g, specialise(model.graph, input_shapes,
-                                  {.mode = form == TrainForm::loss ? Mode::infer : Mode::train}));
+                                  {.mode = form == TrainForm::loss ? Mode::infer : Mode::train,
+                                   .evaluate = std::move(evaluate)}));
   for (const auto& [name, type] : targets)
     if (g.find(name) != kNone)
       return invalid("the target '{}' has the name of a tensor of the model", name);

@@ -30,10 +30,12 @@ struct TrainGraph {
 inline constexpr std::string_view kLrInput = "hone.lr";
 inline constexpr std::string_view kStepInput = "hone.step";
 
-/// Builds it for these inputs and targets. `initial_optimizer_state` gives what the states are made
-/// from when they do not exist.
+using Evaluate = std::function<Result<TensorData>(const Graph& so_far, ValueId value)>;
+
+/// Builds it for these inputs and targets. `evaluate`: see SpecialiseOptions.
 Result<TrainGraph> build_train_graph(const Model& model, std::span<const Shape> input_shapes,
                                      std::span<const std::pair<std::string, TensorType>> targets,
-                                     const TrainerOptions& options, TrainForm form);
+                                     const TrainerOptions& options, TrainForm form,
+                                     Evaluate evaluate);
 
 }  // namespace hone

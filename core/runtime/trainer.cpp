@@ -7,6 +7,7 @@
 
 #include "core/runtime/engine.hpp"
 #include "core/runtime/train_graph.hpp"
+#include "hone/specialise.hpp"
 
 namespace hone {
 
@@ -65,6 +66,8 @@ struct Trainer::Impl {
       for (size_t i = 0; same && i < batch.size(); ++i)
         same = c->names[i] == batch[i].name && c->types[i] == batch[i].data.type();
       if (!same) continue;
+      HONE_ASSIGN(const bool holds, assumptions_hold(*c, batch));
+      if (!holds) continue;
       c->last_used = engine.next_use();
       HONE_TRY(engine.bind(*c));
       return c.get();
@@ -98,8 +101,15 @@ struct Trainer::Impl {
     for (size_t i = 0; i < given.size(); ++i)
       if (!given[i])
         return invalid("the batch lacks the model's input '{}'", g.value(g.inputs[i]).name);
+    std::vector<Compiled::Assumption> assumptions;
+    const Evaluate evaluate = [&](const Graph& so_far, ValueId value) -> Result<TensorData> {
+      HONE_ASSIGN(std::unique_ptr<Compiled> program, prefix(so_far, value));
+      HONE_ASSIGN(TensorData content, run_prefix(*program, batch));
+      assumptions.push_back({std::move(program), content});
+      return content;
+    };
     HONE_ASSIGN(TrainGraph train,
-                build_train_graph(engine.model(), shapes, targets, options, form));
+                build_train_graph(engine.model(), shapes, targets, options, form, evaluate));
     for (TrainGraph::NewState& s : train.new_states)
       if (!engine.states().find(s.name))
         engine.states().set(s.name, StateRole::optimizer, std::move(s.data));
@@ -123,8 +133,40 @@ struct Trainer::Impl {
       c->output_pointers[i] = t.mutable_data();
       c->held.push_back(std::move(t));
     }
+    c->assumptions = std::move(assumptions);
     c->last_used = engine.next_use();
     return c;
+  }
+
+  // A program for one value of a graph that is not finished yet.
+  Result<std::unique_ptr<Compiled>> prefix(Graph g, ValueId value) {
+    g.outputs = {{value, "value", {}, false}};
+    g.updates.clear();
+    HONE_TRY(remove_dead(g));
+    HONE_TRY(add_rng(g));
+    return engine.compile(std::move(g));
+  }
+
+  Result<TensorData> run_prefix(Compiled& c, std::span<const NamedTensor> batch) {
+    const Graph& g = c.program.graph;
+    for (size_t i = 0; i < g.inputs.size(); ++i)
+      for (const NamedTensor& t : batch)
+        if (t.name == g.value(g.inputs[i]).name) c.input_pointers[i] = t.data.data();
+    HONE_ASSIGN(TensorData out, TensorData::allocate(g.type(g.outputs[0].value)));
+    c.output_pointers[0] = out.mutable_data();
+    HONE_TRY(engine.bind(c));
+    HONE_TRY(engine.run(c));
+    return out;
+  }
+
+  // Whether a graph whose shapes or branches depend on data is the one for this batch.
+  Result<bool> assumptions_hold(Compiled& c, std::span<const NamedTensor> batch) {
+    for (const Compiled::Assumption& a : c.assumptions) {
+      HONE_ASSIGN(const TensorData now, run_prefix(*a.program, batch));
+      const auto x = now.as_bytes(), y = a.content.as_bytes();
+      if (!std::equal(x.begin(), x.end(), y.begin(), y.end())) return false;
+    }
+    return true;
   }
 
   // The random state, seeded from the options when the first graph that draws numbers appears.
@@ -239,6 +281,13 @@ Result<std::vector<TensorData>> Trainer::predict(std::span<const NamedTensor> in
     pointers.push_back(it->data.data());
   }
   HONE_ASSIGN(Compiled* const c, t.engine.infer_program(types));
+  if (c->depends_on_data) {
+    std::vector<TensorData> ordered;
+    for (ValueId v : g.inputs)
+      for (const NamedTensor& n : inputs)
+        if (n.name == g.value(v).name) ordered.push_back(n.data);
+    return t.engine.run_staged(ordered);
+  }
   std::copy(pointers.begin(), pointers.end(), c->input_pointers.begin());
   std::vector<TensorData> out;
   for (size_t i = 0; i < c->program.graph.outputs.size(); ++i) {

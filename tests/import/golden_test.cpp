@@ -26,7 +26,6 @@ struct Exception {
 };
 constexpr Exception kNotYet[] = {
     {"gather_op13", "GatherND"},
-    {"range_int_float_op11", "a shape that depends on the input's data"},
     {"resize_aspect_op18", "keep_aspect_ratio_policy"},
     {"scatter_op18", "ScatterND"},
     {"unary_op13", "Tan, Atan, Sinh, Cosh"},

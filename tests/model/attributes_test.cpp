@@ -11,6 +11,15 @@ using namespace hone::test;
 
 namespace {
 
+GraphPtr small_body() {
+  auto g = std::make_shared<Graph>();
+  Builder b(*g, Composites::keep);
+  const Value x = b.untyped_input("x");
+  b.output(b.emit(*find_op("neg"), {x}), "y");
+  REQUIRE_OK(b.status());
+  return g;
+}
+
 // Gives every field a value that no default has.
 class Changer final : public AttrVisitor {
  public:
@@ -22,6 +31,7 @@ class Changer final : public AttrVisitor {
   void field(std::string_view, std::vector<double>& v) override { v = {0.1, -1e300}; }
   void field(std::string_view, DType& v) override { v = DType::bf16; }
   void field(std::string_view, TensorData& v) override { v = tensor_of<float>({2}, {1, 2}); }
+  void field(std::string_view, GraphPtr& v) override { v = small_body(); }
   void enum_field(std::string_view, int& v, std::span<const std::string_view> names) override {
     v = (v + 1) % static_cast<int>(names.size());
   }
@@ -53,7 +63,9 @@ TEST_CASE("every attribute of every operator comes back from the file, changed o
   for (const OpDef* op : all_ops()) {
     if (op->max_inputs == 0) continue;
     CAPTURE(op->name);
+    const bool control = op == find_op("if_else") || op == find_op("loop") || op == find_op("scan");
     for (const Attrs& attrs : {changed_attrs(*op), Attrs::defaults(*op->attrs)}) {
+      if (control && same(attrs, Attrs::defaults(*op->attrs))) continue;  // a body is missing
       const Model back = must(load_copy(file_of(one_node(*op, attrs))));
       CHECK_EQ(to_string(back.graph.nodes.back().attrs), to_string(attrs));
       CHECK(same(back.graph.nodes.back().attrs, attrs));

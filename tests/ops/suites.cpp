@@ -139,7 +139,7 @@ void check_in_place(const Instance& x) {
 namespace {
 
 using Field = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>,
-                           std::vector<double>, DType, TensorData, int>;
+                           std::vector<double>, DType, TensorData, GraphPtr, int>;
 
 // Takes fields out into a map, or puts them back.
 class FieldMap final : public AttrVisitor {
@@ -156,6 +156,7 @@ class FieldMap final : public AttrVisitor {
   void field(std::string_view name, std::vector<double>& v) override { move(name, v); }
   void field(std::string_view name, DType& v) override { move(name, v); }
   void field(std::string_view name, TensorData& v) override { move(name, v); }
+  void field(std::string_view name, GraphPtr& v) override { move(name, v); }
   void enum_field(std::string_view name, int& v, std::span<const std::string_view> names) override {
     CHECK_LT(static_cast<size_t>(v), names.size());
     move(name, v);

@@ -19,6 +19,11 @@
 
 namespace hone {
 
+struct Graph;
+
+/// The body of a control operator. Shared: graphs are copied often, bodies never change.
+using GraphPtr = std::shared_ptr<const Graph>;
+
 /// Sees each field of an attribute struct, in order of declaration.
 class AttrVisitor {
  public:
@@ -31,6 +36,7 @@ class AttrVisitor {
   virtual void field(std::string_view name, std::vector<double>& v) = 0;
   virtual void field(std::string_view name, DType& v) = 0;
   virtual void field(std::string_view name, TensorData& v) = 0;
+  virtual void field(std::string_view name, GraphPtr& v) = 0;
   /// An enumeration as its index in `names`.
   virtual void enum_field(std::string_view name, int& v,
                           std::span<const std::string_view> names) = 0;

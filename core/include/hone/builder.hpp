@@ -3,6 +3,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <unordered_map>
 
 #include "hone/graph.hpp"
 
@@ -59,6 +60,8 @@ class Builder {
                               int untyped_outputs = 1);
 
   Value input(const TensorType& type, std::string name);
+  /// An input of which nothing is known before the graph is specialised: those of bodies.
+  Value untyped_input(std::string name);
   Value constant(TensorData data, std::string name = {});
   Value state(StateRole role, TensorData data, std::string name);
   /// A scalar constant of the given dtype.
@@ -67,8 +70,10 @@ class Builder {
   Value ints(std::span<const int64_t> v);
   void output(Value v, std::string name);
 
-  /// Content of a constant value, else null.
+  /// Content of a value that is constant, or of which it is known what it will be; else null.
   const TensorData* constant_data(Value v) const;
+  /// Says that `v` will have this content whenever the graph is run: shapes may then depend on it.
+  void know(Value v, TensorData data) { known_[v.id()] = std::move(data); }
 
   /// The first error; ok while there was none.
   const Status& status() const { return status_; }
@@ -103,6 +108,7 @@ class Builder {
   std::string scope_;
   int64_t fold_limit_ = 0;
   int depth_ = 0;
+  std::unordered_map<ValueId, TensorData> known_;
 };
 
 }  // namespace hone

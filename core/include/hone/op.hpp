@@ -37,8 +37,12 @@ class InferCtx {
   }
   /// The content of input i when it is constant, else null.
   const TensorData* constant(int i) const {
-    return has(i) ? constants_[static_cast<size_t>(i)] : nullptr;
+    const TensorData* data = has(i) ? constants_[static_cast<size_t>(i)] : nullptr;
+    if (has(i) && !data && i < 64) missed_ |= uint64_t{1} << i;
+    return data;
   }
+  /// The inputs (as bits) whose content was asked for and is not known.
+  uint64_t missed() const { return missed_; }
 
   void out(TensorType type) { outs.push_back(type); }
   void out(DType dtype, const Shape& shape) { outs.push_back({dtype, shape}); }
@@ -56,6 +60,7 @@ class InferCtx {
   std::vector<const TensorType*> in_;
   std::vector<const TensorData*> constants_;
   const Attrs& attrs_;
+  mutable uint64_t missed_ = 0;
 };
 
 /// What a decomposition sees: it emits nodes through `b` and sets each output.
@@ -210,6 +215,7 @@ struct OpDef {
 
   bool broadcasts =
       false;  ///< Inputs broadcast to the output's shape: gradients are summed back by the engine.
+  bool has_bodies = false;  ///< Unfolded when a graph is specialised (hone/control.hpp).
   bool is_view = false;  ///< Output 0 has the bytes of input 0 under another shape: never copied.
   Inplace inplace = Inplace::none;
 };
@@ -219,11 +225,13 @@ struct OpDef {
 Status check_arity(const OpDef& op, std::string_view node_name,
                    std::span<const TensorType* const> in);
 
-/// Output types of one node. Errors: as the operator's `infer`, and invalid_argument when the arity
-/// or a size is impossible.
+/// Output types of one node. `missed` is told which inputs (as bits) the rule asked the content of
+/// in vain. Errors: as the operator's `infer`, and invalid_argument when the arity or a size is
+/// impossible.
 Result<std::vector<TensorType>> infer(const OpDef& op, std::string_view node_name,
                                       std::vector<const TensorType*> in,
-                                      std::vector<const TensorData*> constants, const Attrs& attrs);
+                                      std::vector<const TensorData*> constants, const Attrs& attrs,
+                                      uint64_t* missed = nullptr);
 
 /// Runs the reference kernel of one node into freshly allocated outputs (folding, eager code,
 /// tests).

@@ -40,8 +40,9 @@ struct PlanInfo {
 };
 
 /// Runs a model. Plans for new input shapes are made on first use, in milliseconds, and kept. After
-/// the first run with given shapes, `run` into given outputs allocates nothing. One session belongs
-/// to one thread at a time; one model may serve many sessions.
+/// the first run with given shapes, `run` into given outputs allocates nothing; a model in which
+/// shapes, branches or loops depend on data is run in stages, each planned, and does allocate. One
+/// session belongs to one thread at a time; one model may serve many sessions.
 class Session {
  public:
   /// The model's weights are shared, not copied. Errors: unsupported, invalid_argument.
@@ -58,7 +59,8 @@ class Session {
   Result<std::vector<TensorData>> run(std::span<const NamedTensor> inputs);
   /// Into outputs of the right types (see `output_types`), without allocating.
   Status run(std::span<const TensorData> inputs, std::span<TensorData> outputs);
-  /// Types of the outputs for these input shapes. Plans if that was not done yet.
+  /// Types of the outputs for these input shapes. Plans if that was not done yet. Errors:
+  /// unsupported where they depend on data.
   Result<std::vector<TensorType>> output_types(std::span<const Shape> input_shapes);
   /// The plan for these input shapes.
   Result<PlanInfo> plan(std::span<const Shape> input_shapes);

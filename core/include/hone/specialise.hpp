@@ -2,6 +2,8 @@
 // From a model graph with named dimensions to a concrete one.
 #pragma once
 
+#include <functional>
+
 #include "hone/graph.hpp"
 
 namespace hone {
@@ -16,6 +18,11 @@ struct SpecialiseOptions {
   Mode mode = Mode::infer;
   /// Values computed from constants alone are computed now when they take at most this many bytes.
   int64_t fold_limit_bytes = 64 << 10;
+  /// Finds out the content of a value of the graph made so far, where the shapes of what follows,
+  /// a branch or a number of iterations depend on it. The result then holds for such data only.
+  std::function<Result<TensorData>(const Graph& so_far, ValueId value)> evaluate = {};
+  /// Set when the error is that content is needed and there is no `evaluate`.
+  bool* depends_on_data = nullptr;
 };
 
 /// Replays `model` with these input shapes (one for each graph input, in order): shapes become
