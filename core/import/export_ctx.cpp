@@ -16,7 +16,21 @@ wire::Writer tensor_head(std::string_view name, const TensorData& t) {
   return w;
 }
 
-wire::Writer attribute(const OutAttr& a) {
+std::string take(std::unordered_set<std::string>& taken, std::string wish) {
+  if (wish.empty()) wish = "value";
+  std::string name = wish;
+  for (int i = 1; !taken.insert(name).second; ++i) name = format("{}_{}", wish, i);
+  return name;
+}
+
+bool is_left_out(const OutAttr& a) {
+  const auto* v = std::get_if<std::vector<int64_t>>(&a.value);
+  return v && v->empty();
+}
+
+}  // namespace
+
+wire::Writer attribute_proto(const OutAttr& a) {
   const auto type = [](AttributeType t) { return static_cast<int64_t>(t); };
   wire::Writer w;
   w.text(1, a.name);
@@ -38,20 +52,6 @@ wire::Writer attribute(const OutAttr& a) {
   }
   return w;
 }
-
-std::string take(std::unordered_set<std::string>& taken, std::string wish) {
-  if (wish.empty()) wish = "value";
-  std::string name = wish;
-  for (int i = 1; !taken.insert(name).second; ++i) name = format("{}_{}", wish, i);
-  return name;
-}
-
-bool is_left_out(const OutAttr& a) {
-  const auto* v = std::get_if<std::vector<int64_t>>(&a.value);
-  return v && v->empty();
-}
-
-}  // namespace
 
 wire::Writer tensor_proto(std::string_view name, const TensorData& t) {
   wire::Writer w = tensor_head(name, t);
@@ -132,7 +132,7 @@ void ExportCtx::emit(std::string_view op_type, std::span<const std::string> in_n
   w.text(3, state_.unique_node(last ? name_ : format("{}/{}_{}", name_, op_type, parts_++)));
   w.text(4, op_type);
   for (const OutAttr& a : attrs)
-    if (!is_left_out(a)) w.message(5, attribute(a));
+    if (!is_left_out(a)) w.message(5, attribute_proto(a));
   state_.nodes.message(1, std::move(w));
 }
 

@@ -26,6 +26,9 @@ wire::Writer tensor_proto(std::string_view name, const TensorData& t);
 wire::Writer external_tensor_proto(std::string_view name, const TensorData& t,
                                    std::string_view location, uint64_t offset);
 
+/// AttributeProto.
+wire::Writer attribute_proto(const OutAttr& a);
+
 /// Everything written so far of one graph. Values have the names that ONNX will know them by.
 struct ExportState {
   const Graph& graph;
@@ -39,6 +42,7 @@ struct ExportState {
   wire::Writer nodes;                          ///< GraphProto fields: the nodes,
   wire::Writer initializers;                   ///< and small constants that rules made.
   std::vector<std::string> missing;
+  std::vector<std::string> body_constants;  ///< Names of floating-point constants in bodies.
 
   /// A value's name that nobody has yet: `wish`, or `wish` with a number.
   std::string unique(std::string wish);

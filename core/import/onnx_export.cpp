@@ -6,6 +6,7 @@
 #include "core/base/file.hpp"
 #include "core/import/onnx_families.hpp"
 #include "core/import/onnx_weights.hpp"
+#include "hone/control.hpp"
 
 namespace hone {
 
@@ -59,6 +60,9 @@ class Exporter {
  public:
   Exporter(const Model& model, External* external)
       : model_(model), graph_(model.graph), external_(external) {}
+  // For a body.
+  Exporter(const Model& model, const Graph& body, External* external)
+      : model_(model), graph_(body), external_(external) {}
 
   Result<wire::Writer> run() {
     for (int opset = kOldestOpset;;) {
@@ -78,15 +82,30 @@ class Exporter {
     return unsupported("the model has what ONNX cannot say: {}", list);
   }
 
-  Result<ExportState> write_nodes(int opset) {
-    ExportState s{graph_, opset, opset, {}, {}, {}, {}, {}, {}, {}, {}};
-    name_values(s);
-    find_read(s);
+  ExportState new_state(int opset) const {
+    ExportState s{graph_, opset, opset, {}, {}, {}, {}, {}, {}, {}, {}, {}};
+    s.names.resize(graph_.values.size());
     s.dtypes.assign(graph_.values.size(), DType::f32);
     for (size_t i = 0; i < graph_.values.size(); ++i)
       if (graph_.values[i].typed) s.dtypes[i] = graph_.values[i].type.dtype;
+    return s;
+  }
+
+  Result<ExportState> write_nodes(int opset) {
+    ExportState s = new_state(opset);
+    write_nodes(s);
+    return s;
+  }
+
+  void write_nodes(ExportState& s) {
+    name_values(s);
+    find_read(s);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& n = graph_.nodes[i];
+      if (n.op->has_bodies) {
+        write_control(s, n, n.name.empty() ? format("{}_{}", n.op->name, i) : n.name);
+        continue;
+      }
       const ExportRule* rule = find_rule(n.op);
       if (!rule) {
         s.missing.push_back(label(n));
@@ -97,7 +116,98 @@ class Exporter {
       rule->write ? rule->write(c) : c.write(rule->op_type, c.inputs());
     }
     write_output_aliases(s);
-    return s;
+  }
+
+  // A body is a graph within the node. Names of values are unique over all graphs; those of
+  // captured values are the names outside.
+  wire::Writer body(ExportState& outer, const Node& n, const Graph& g, std::span<const DType> own,
+                    size_t first_captured, std::vector<DType>& results) const {
+    Exporter e(model_, g, external_);
+    ExportState s = e.new_state(outer.opset);
+    s.needed = outer.needed;
+    s.taken = std::move(outer.taken);
+    s.node_names = std::move(outer.node_names);
+    for (size_t i = 0; i < g.inputs.size(); ++i) {
+      const size_t id = static_cast<size_t>(g.inputs[i]);
+      if (i < own.size()) {
+        s.dtypes[id] = own[i];
+        continue;
+      }
+      const size_t k = first_captured + i - own.size();
+      if (k >= n.inputs.size() || n.inputs[k] == kNone) continue;
+      s.names[id] = outer.names[static_cast<size_t>(n.inputs[k])];
+      s.dtypes[id] = outer.dtypes[static_cast<size_t>(n.inputs[k])];
+    }
+    e.captured_from_ = own.size();
+    e.scalar_inputs_ = n.op == &op::loop ? 2 : 0;
+    e.write_nodes(s);
+    for (const GraphOutput& o : g.outputs)
+      results.push_back(s.dtypes[static_cast<size_t>(o.value)]);
+    wire::Writer proto = e.graph_proto(s);
+    outer.needed = std::max(outer.needed, s.needed);
+    outer.taken = std::move(s.taken);
+    outer.node_names = std::move(s.node_names);
+    for (size_t i = 0; i < g.values.size(); ++i)
+      if (g.values[i].kind == ValueKind::constant && is_float(g.values[i].type.dtype))
+        outer.body_constants.push_back(s.names[i]);
+    outer.body_constants.insert(outer.body_constants.end(), s.body_constants.begin(),
+                                s.body_constants.end());
+    outer.missing.insert(outer.missing.end(), s.missing.begin(), s.missing.end());
+    return proto;
+  }
+
+  static wire::Writer graph_attribute(std::string_view name, wire::Writer graph) {
+    wire::Writer a;
+    a.text(1, name);
+    a.message(6, std::move(graph));
+    a.integer(20, static_cast<int64_t>(AttributeType::graph));
+    return a;
+  }
+
+  void write_control(ExportState& s, const Node& n, const std::string& name) const {
+    const auto dtype = [&](size_t i) { return s.dtypes[static_cast<size_t>(n.inputs[i])]; };
+    std::vector<wire::Writer> attrs;
+    std::vector<DType> own, results;
+    size_t inputs = 1, skip = 0;  // the node's own inputs; outputs of the body that are not its
+    const auto ints = [&](std::string_view key, const std::vector<int64_t>& v) {
+      if (!v.empty()) attrs.push_back(attribute_proto({key, v}));
+    };
+    if (n.op == &op::if_else) {
+      const IfAttrs& a = n.attrs.as<IfAttrs>();
+      std::vector<DType> same;
+      attrs.push_back(graph_attribute("then_branch", body(s, n, *a.then_branch, {}, 1, results)));
+      attrs.push_back(graph_attribute("else_branch", body(s, n, *a.else_branch, {}, 1, same)));
+    } else if (n.op == &op::loop) {
+      const LoopAttrs& a = n.attrs.as<LoopAttrs>();
+      own = {DType::i64, DType::bool_};
+      inputs = 2 + static_cast<size_t>(a.carried);
+      for (size_t i = 2; i < inputs; ++i) own.push_back(dtype(i));
+      attrs.push_back(graph_attribute("body", body(s, n, *a.body, own, inputs, results)));
+      skip = 1;
+    } else {
+      const ScanAttrs& a = n.attrs.as<ScanAttrs>();
+      inputs = static_cast<size_t>(a.carried) + a.in_axes.size();
+      for (size_t i = 0; i < inputs; ++i) own.push_back(dtype(i));
+      attrs.push_back(graph_attribute("body", body(s, n, *a.body, own, inputs, results)));
+      attrs.push_back(attribute_proto({"num_scan_inputs", static_cast<int64_t>(a.in_axes.size())}));
+      ints("scan_input_axes", a.in_axes);
+      ints("scan_input_directions", a.in_reverse);
+      ints("scan_output_axes", a.out_axes);
+      ints("scan_output_directions", a.out_reverse);
+    }
+    wire::Writer w;
+    for (size_t i = 0; i < inputs && i < n.inputs.size(); ++i)
+      w.text(1, n.inputs[i] == kNone ? "" : s.names[static_cast<size_t>(n.inputs[i])]);
+    for (size_t k = 0; k < n.outputs.size(); ++k) {
+      const size_t id = static_cast<size_t>(n.outputs[k]);
+      w.text(2, s.names[id]);
+      if (!graph_.value(n.outputs[k]).typed && skip + k < results.size())
+        s.dtypes[id] = results[skip + k];
+    }
+    w.text(3, s.unique_node(name));
+    w.text(4, n.op == &op::if_else ? "If" : n.op == &op::loop ? "Loop" : "Scan");
+    for (wire::Writer& a : attrs) w.message(5, std::move(a));
+    s.nodes.message(1, std::move(w));
   }
 
   void find_read(ExportState& s) const {
@@ -125,10 +235,10 @@ class Exporter {
 
   // Inputs, weights and outputs keep their names whatever happens; the rest takes what is left.
   void name_values(ExportState& s) {
-    s.names.resize(graph_.values.size());
     aliases_.clear();
     for (size_t i = 0; i < graph_.values.size(); ++i)
-      if (graph_.values[i].kind != ValueKind::node && !graph_.values[i].name.empty())
+      if (s.names[i].empty() && graph_.values[i].kind != ValueKind::node &&
+          !graph_.values[i].name.empty())
         s.names[i] = s.unique(graph_.values[i].name);
     for (const GraphOutput& o : graph_.outputs) {
       std::string& name = s.names[static_cast<size_t>(o.value)];
@@ -203,9 +313,13 @@ class Exporter {
         g.message(5, weight(s.names[i], v.data));
     }
     g.append(std::move(s.initializers));
-    for (ValueId id : graph_.inputs) {
+    for (size_t i = 0; i < graph_.inputs.size() && i < captured_from_; ++i) {
+      const ValueId id = graph_.inputs[i];
       const ValueInfo& v = graph_.value(id);
-      g.message(11, value_info(s.names[static_cast<size_t>(id)], v.type.dtype, &v.type.shape));
+      const Shape scalar = {};
+      const Shape* shape = v.typed ? &v.type.shape : i < scalar_inputs_ ? &scalar : nullptr;
+      g.message(11, value_info(s.names[static_cast<size_t>(id)], s.dtypes[static_cast<size_t>(id)],
+                               shape));
     }
     for (const GraphOutput& o : graph_.outputs) {
       const ValueInfo& v = graph_.value(o.value);
@@ -239,6 +353,8 @@ class Exporter {
                                                                                     : nullptr;
       if (list) *list += format("{}{}", list->empty() ? "" : "\n", s.names[i]);
     }
+    for (const std::string& name : s.body_constants)
+      constants += format("{}{}", constants.empty() ? "" : "\n", name);
     add_metadata(m, kParametersKey, parameters);
     add_metadata(m, kFrozenKey, frozen);
     add_metadata(m, kBuffersKey, buffers);
@@ -283,6 +399,8 @@ class Exporter {
   const Graph& graph_;
   External* external_;
   std::vector<Alias> aliases_;
+  size_t scalar_inputs_ = 0;                                   // a loop's iteration and condition
+  size_t captured_from_ = std::numeric_limits<size_t>::max();  // inputs of a body that are not its
 };
 
 int64_t weight_bytes(const Graph& g) {

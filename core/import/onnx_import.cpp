@@ -8,6 +8,7 @@
 #include "core/base/sha256.hpp"
 #include "core/import/onnx_families.hpp"
 #include "core/import/onnx_weights.hpp"
+#include "hone/control.hpp"
 #include "hone/specialise.hpp"
 
 namespace hone {
@@ -64,6 +65,12 @@ class Importer {
         b_(graph_, Composites::keep),
         state_{b_, tensors, options, {}, {}} {
     b_.set_fold_limit(kFoldLimitBytes);
+  }
+  // For the body of a node that stands in `at` of `outer`.
+  Importer(Importer& outer, Scope& at) : Importer(outer.model_, outer.tensors_, outer.options_) {
+    outer_ = &outer;
+    outer_scope_ = &at;
+    imported_ = outer.imported_;
   }
 
   Result<Graph> run() {
@@ -197,6 +204,9 @@ class Importer {
       if (!out.empty() && !body.scope.emplace(out, Value()).second)
         return invalid_model("node '{}' ({}): the value '{}' is made twice", name, n.op_type, out);
     const int64_t opset = opset_of(body.opsets, n.domain);
+    const bool control =
+        is_standard(n.domain) && (n.op_type == "If" || n.op_type == "Loop" || n.op_type == "Scan");
+    if (control) return import_control(n, opset, name, body);
     const ImportRule* rule = find_rule(is_standard(n.domain) ? "" : n.domain, n.op_type, opset);
     const FunctionProto* function = rule ? nullptr : find_function(n);
     if (!rule && !function) {
@@ -211,6 +221,9 @@ class Importer {
       const auto found = body.scope.find(in);
       if (in.empty()) {
         inputs.emplace_back();
+      } else if (found == body.scope.end() && capture(in, body.scope)) {
+        inputs.push_back(body.scope[in]);
+        complete &= inputs.back().valid();
       } else if (found == body.scope.end()) {
         return invalid_model("node '{}' ({}): no earlier node makes its input '{}'", name,
                              n.op_type, in);
@@ -249,6 +262,286 @@ class Importer {
       const std::string_view out = n.outputs[static_cast<size_t>(k)];
       body.scope[out] = c.out(k);
       give_name(c.out(k), format("{}{}", body.prefix, out));
+    }
+    return {};
+  }
+
+  // ---- bodies
+
+  Known known(Value v) const {
+    const ValueInfo& info = graph_.value(v.id());
+    if (info.typed) return {info.type.dtype, info.type.shape.rank()};
+    const size_t id = static_cast<size_t>(v.id());
+    return id < state_.known.size() ? state_.known[id] : Known();
+  }
+  void set_known(Value v, Known known) {
+    const size_t id = static_cast<size_t>(v.id());
+    if (state_.known.size() <= id) state_.known.resize(id + 1);
+    state_.known[id] = known;
+  }
+
+  // Puts a value from outside into `scope` of this body: a constant as such, anything else as an
+  // input. Whether there is one of that name.
+  bool capture(std::string_view name, Scope& scope) {
+    if (!outer_) return false;
+    auto found = outer_scope_->find(name);
+    if (found == outer_scope_->end()) {
+      if (!outer_->capture(name, *outer_scope_)) return false;
+      found = outer_scope_->find(name);
+    }
+    const Value from = found->second;
+    Value& to = scope[name];
+    if (!from.valid()) return true;
+    const TensorData* data = outer_->b_.constant_data(from);
+    if (data && data->bytes() <= kFoldLimitBytes) {
+      to = b_.constant(*data);
+      return true;
+    }
+    to = add_input(std::string(name), outer_->known(from));
+    captured_.push_back(from);
+    return true;
+  }
+
+  Value add_input(std::string name, Known what) {
+    while (!names_.insert(name).second) name += "_";
+    const Value v = b_.untyped_input(std::move(name));
+    set_known(v, what);
+    return v;
+  }
+
+  // Weights of a body are the model's: they live in the outermost graph.
+  Status add_body_weights(const GraphProto& g, Scope& scope, const std::string& prefix) {
+    if (g.sparse_initializers) missing("a sparse initializer in a body", prefix);
+    ModelProto alone = model_;
+    alone.graph = g;
+    const auto kinds = classify_weights(alone, tensors_, options_);
+    for (const TensorProto& t : g.initializers) {
+      if (scope.contains(t.name)) return invalid_model("the initializer '{}' occurs twice", t.name);
+      auto data = tensors_.read(t);
+      if (data.status().code() == Code::unsupported) {
+        missing(data.status().message(), prefix);
+        scope[t.name];
+        continue;
+      }
+      if (!data.ok()) return data.status();
+      if (kinds.at(t.name) == Weight::constant) {
+        scope[t.name] = b_.constant(std::move(*data));
+        continue;
+      }
+      const Value outside = outer_->lift(std::move(*data), prefix + std::string(t.name),
+                                         std::string(t.name), kinds.at(t.name));
+      scope[t.name] = add_input(std::string(t.name), outer_->known(outside));
+      captured_.push_back(outside);
+    }
+    return {};
+  }
+
+  // A weight of the outermost graph, as a value of this one.
+  Value lift(TensorData data, std::string long_name, std::string name, Weight kind) {
+    if (!outer_) {
+      if (!names_.insert(name).second) {
+        name = std::move(long_name);
+        while (!names_.insert(name).second) name += "_";
+      }
+      return add_weight(std::move(data), std::move(name), kind);
+    }
+    const Value outside = outer_->lift(std::move(data), std::move(long_name), name, kind);
+    const Value here = add_input(std::move(name), outer_->known(outside));
+    captured_.push_back(outside);
+    return here;
+  }
+
+  // Imports a body whose own inputs are of these kinds; what it captures follows them.
+  Status import_body(const GraphProto& g, std::span<const Known> own, const Body& from,
+                     const std::string& prefix) {
+    if (from.depth >= kMaxCallDepth)
+      return invalid_model("node '{}': bodies nest deeper than {}", prefix, kMaxCallDepth);
+    graph_.name = g.name;
+    if (g.inputs.size() != own.size())
+      return invalid_model("node '{}': its body '{}' has {} inputs, expected {}", prefix, g.name,
+                           g.inputs.size(), own.size());
+    Scope scope;
+    Names read;
+    for (size_t i = 0; i < own.size(); ++i) {
+      const ValueInfoProto& v = g.inputs[i];
+      Known what = own[i];
+      if (v.has_shape) what.rank = static_cast<int>(v.dims.size());
+      if (!scope.emplace(v.name, add_input(std::string(v.name), what)).second)
+        return invalid_model("node '{}': its body has the input '{}' twice", prefix, v.name);
+    }
+    HONE_TRY(add_body_weights(g, scope, prefix));
+    collect_read(g.nodes, read);
+    for (const ValueInfoProto& o : g.outputs) read.insert(o.name);
+    HONE_TRY(import_nodes(g.nodes, {scope, read, from.opsets, prefix, from.depth + 1}));
+    for (size_t i = 0; i < g.outputs.size(); ++i) {
+      const std::string_view name = g.outputs[i].name;
+      if (!scope.contains(name) && !capture(name, scope))
+        return invalid_model("node '{}': nothing makes the output '{}' of its body", prefix, name);
+      const Value v = scope[name];
+      results_.push_back(v.valid() ? known(v) : Known());
+      if (v.valid()) b_.output(v, format("out_{}", i));
+    }
+    HONE_TRY(builder_status());
+    HONE_TRY(remove_dead(graph_));
+    outer_->imported_ = imported_;
+    for (Missing& m : state_.missing) outer_->state_.missing.push_back(std::move(m));
+    return {};
+  }
+
+  // The body, taking all of `captured` (values of the outer graph) after its own inputs.
+  GraphPtr finish_body(size_t own, std::span<const Value> captured) {
+    std::vector<ValueId> inputs(graph_.inputs.begin(),
+                                graph_.inputs.begin() + static_cast<std::ptrdiff_t>(own));
+    for (const Value& v : captured) {
+      size_t i = 0;
+      while (i < captured_.size() && captured_[i].id() != v.id()) ++i;
+      if (i < captured_.size()) {
+        inputs.push_back(graph_.inputs[own + i]);
+      } else {
+        inputs.push_back(add_input("unused", {}).id());
+      }
+    }
+    graph_.inputs = std::move(inputs);
+    return std::make_shared<const Graph>(std::move(graph_));
+  }
+
+  static const GraphProto* body_of(const NodeProto& n, std::string_view attribute) {
+    for (const AttributeProto& a : n.attributes)
+      if (a.name == attribute && a.type == AttributeType::graph && a.graphs.size() == 1)
+        return &a.graphs[0];
+    return nullptr;
+  }
+
+  Status import_control(const NodeProto& n, int64_t opset, const std::string& name,
+                        const Body& body) {
+    std::vector<Value> inputs;
+    for (std::string_view in : n.inputs) {
+      if (in.empty()) {
+        inputs.emplace_back();
+        continue;
+      }
+      if (!body.scope.contains(in) && !capture(in, body.scope))
+        return invalid_model("node '{}' ({}): no earlier node makes its input '{}'", name,
+                             n.op_type, in);
+      inputs.push_back(body.scope[in]);
+      if (!inputs.back().valid()) return {};  // what it needs is missing and reported already
+    }
+    b_.set_scope(name);
+    if (n.op_type == "If") return import_if(n, std::move(inputs), name, body);
+    if (n.op_type == "Loop") return import_loop(n, std::move(inputs), name, body);
+    if (opset < 9) {
+      missing("Scan-8", name);
+      return {};
+    }
+    return import_scan(n, std::move(inputs), name, body);
+  }
+
+  Status import_if(const NodeProto& n, std::vector<Value> inputs, const std::string& name,
+                   const Body& body) {
+    const GraphProto *yes = body_of(n, "then_branch"), *no = body_of(n, "else_branch");
+    if (!yes || !no || inputs.size() != 1 || !inputs[0].valid())
+      return invalid_model("node '{}' (If): needs a condition and two branches", name);
+    Importer then_(*this, body.scope), else_(*this, body.scope);
+    HONE_TRY(then_.import_body(*yes, {}, body, name + "/then/"));
+    HONE_TRY(else_.import_body(*no, {}, body, name + "/else/"));
+    if (!state_.missing.empty()) return {};
+    b_.set_scope(name);
+    std::vector<Value> captured = then_.captured_;
+    for (const Value& v : else_.captured_)
+      if (std::none_of(captured.begin(), captured.end(),
+                       [&](const Value& c) { return c.id() == v.id(); }))
+        captured.push_back(v);
+    std::vector<Known> results = then_.results_;
+    if (results.size() != else_.results_.size() || results.size() < n.outputs.size())
+      return invalid_model("node '{}' (If): its branches have {} and {} outputs, it has {}", name,
+                           results.size(), else_.results_.size(), n.outputs.size());
+    for (size_t i = 0; i < results.size(); ++i)
+      if (results[i].rank != else_.results_[i].rank) results[i].rank = -1;
+    inputs.insert(inputs.end(), captured.begin(), captured.end());
+    IfAttrs attrs{then_.finish_body(0, captured), else_.finish_body(0, captured)};
+    return emit_control(op::if_else, n, inputs, std::move(attrs), results, body);
+  }
+
+  Status import_loop(const NodeProto& n, std::vector<Value> inputs, const std::string& name,
+                     const Body& body) {
+    const GraphProto* g = body_of(n, "body");
+    if (!g || inputs.size() < 2)
+      return invalid_model("node '{}' (Loop): needs a body and at least two inputs", name);
+    std::vector<Known> own = {{DType::i64, 0}, {DType::bool_, 0}};
+    for (size_t i = 2; i < inputs.size(); ++i) {
+      if (!inputs[i].valid())
+        return invalid_model("node '{}' (Loop): input {} is missing", name, i);
+      own.push_back(known(inputs[i]));
+    }
+    const size_t carried = inputs.size() - 2;
+    Importer inner(*this, body.scope);
+    HONE_TRY(inner.import_body(*g, own, body, name + "/"));
+    if (!state_.missing.empty()) return {};
+    b_.set_scope(name);
+    if (inner.results_.size() < 1 + carried)
+      return invalid_model("node '{}' (Loop): its body has {} outputs, expected {} or more", name,
+                           inner.results_.size(), 1 + carried);
+    std::vector<Known> results(inner.results_.begin() + 1, inner.results_.end());
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (i >= carried) results[i].rank += results[i].rank >= 0;
+      if (i < carried && results[i].rank != own[2 + i].rank) results[i].rank = -1;
+    }
+    const std::vector<Value> captured = inner.captured_;
+    inputs.insert(inputs.end(), captured.begin(), captured.end());
+    LoopAttrs attrs{inner.finish_body(own.size(), captured), static_cast<int64_t>(carried)};
+    return emit_control(op::loop, n, inputs, std::move(attrs), results, body);
+  }
+
+  Status import_scan(const NodeProto& n, std::vector<Value> inputs, const std::string& name,
+                     const Body& body) {
+    const GraphProto* g = body_of(n, "body");
+    ScanAttrs attrs;
+    int64_t sequences = 0;
+    for (const AttributeProto& a : n.attributes) {
+      if (a.name == "num_scan_inputs") sequences = a.i;
+      if (a.name == "scan_input_axes") attrs.in_axes = a.ints;
+      if (a.name == "scan_input_directions") attrs.in_reverse = a.ints;
+      if (a.name == "scan_output_axes") attrs.out_axes = a.ints;
+      if (a.name == "scan_output_directions") attrs.out_reverse = a.ints;
+    }
+    if (!g || sequences < 1 || sequences > static_cast<int64_t>(inputs.size()))
+      return invalid_model("node '{}' (Scan): has {} inputs, {} of them sequences", name,
+                           inputs.size(), sequences);
+    attrs.in_axes.resize(static_cast<size_t>(sequences), 0);
+    const size_t carried = inputs.size() - static_cast<size_t>(sequences);
+    attrs.carried = static_cast<int64_t>(carried);
+    std::vector<Known> own;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i].valid())
+        return invalid_model("node '{}' (Scan): input {} is missing", name, i);
+      own.push_back(known(inputs[i]));
+      if (i >= carried && own.back().rank > 0) --own.back().rank;
+    }
+    Importer inner(*this, body.scope);
+    HONE_TRY(inner.import_body(*g, own, body, name + "/"));
+    if (!state_.missing.empty()) return {};
+    b_.set_scope(name);
+    std::vector<Known> results = inner.results_;
+    if (results.size() < carried)
+      return invalid_model("node '{}' (Scan): its body has {} outputs, expected {} or more", name,
+                           results.size(), carried);
+    for (size_t i = carried; i < results.size(); ++i) results[i].rank += results[i].rank >= 0;
+    const std::vector<Value> captured = inner.captured_;
+    inputs.insert(inputs.end(), captured.begin(), captured.end());
+    attrs.body = inner.finish_body(own.size(), captured);
+    return emit_control(op::scan, n, inputs, std::move(attrs), results, body);
+  }
+
+  Status emit_control(const OpDef& op, const NodeProto& n, std::span<const Value> inputs,
+                      Attrs attrs, std::span<const Known> results, const Body& body) {
+    const std::vector<Value> outs =
+        b_.emit_all(op, inputs, std::move(attrs), static_cast<int>(results.size()));
+    HONE_TRY(builder_status());
+    for (size_t k = 0; k < outs.size(); ++k) {
+      set_known(outs[k], results[k]);
+      if (k >= n.outputs.size() || n.outputs[k].empty()) continue;
+      body.scope[n.outputs[k]] = outs[k];
+      give_name(outs[k], format("{}{}", body.prefix, n.outputs[k]));
     }
     return {};
   }
@@ -359,6 +652,11 @@ class Importer {
   Builder b_;
   ImportState state_;
   std::unordered_set<std::string> names_;  // of inputs, constants, states and node values
+  // Of a body: where it stands, what it takes from there, and what its outputs are.
+  Importer* outer_ = nullptr;
+  Scope* outer_scope_ = nullptr;
+  std::vector<Value> captured_;
+  std::vector<Known> results_;
   size_t imported_ = 0;
 };
 

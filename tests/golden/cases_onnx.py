@@ -273,3 +273,42 @@ CASE("external_data_op17", 17, [N("Gemm", "x w1 b1", "h", transB=1), N("Relu", "
 CASE("cnn_op22", 22, [N("Conv", "x w b", "c", pads=[1, 1, 1, 1]), N("BatchNormalization", "c g b m v", "n"), N("HardSwish", "n", "r"), N("MaxPool", "r", "p", kernel_shape=[2, 2], strides=[2, 2]),
      N("GlobalAveragePool", "p", "q"), N("Flatten", "q", "t"), N("Dropout", "t ratio", "dr"), N("Gemm", "dr fw fb", "y", transB=1)], {"x": f(2, 3, 8, 8)}, "y",
      {"w": f(4, 3, 3, 3), "b": f(4), "g": f(4, seed=1), "m": f(4, seed=2), "v": f(4, lo=0.5, hi=2), "ratio": s32f(0.2), "fw": f(5, 4), "fb": f(5)}, {"x": ["N", 3, 8, 8]}, ir=10)
+
+
+# ---------------------------------------------------------------- control flow
+
+def G(name, nodes, ins, outs, inits=None):
+    """A body. ins: "x i:int64[]" (without a shape, or a scalar); outs likewise."""
+    def info(s):
+        n, _, t = s.partition(":")
+        return H.make_tensor_value_info(n, NP[t.removesuffix("[]") or "float"], [] if t.endswith("[]") else None)
+    return H.make_graph(nodes, name, [info(s) for s in ins.split()], [info(s) for s in outs.split()],
+                        [NH.from_array(np.asarray(v), k) for k, v in (inits or {}).items()])
+
+
+W = f(4, 3, seed="if")
+BRANCHES = dict(then_branch=G("yes", [N("MatMul", "x w", "a1"), N("Add", "a1 yes_b", "y1")], "", "y1", {"yes_b": f(3, seed="b")}),
+                else_branch=G("no", [N("ReduceMean", "x", "m", axes=[1], keepdims=1), N("Mul", "m k", "y2")], "", "y2"))
+for taken in (1, -1):
+    CASE(f"if_{'then' if taken > 0 else 'else'}_op13", 13, [N("ReduceSum", "x", "s", keepdims=0), N("Greater", "s zero", "c"),
+         N("If", "c", "y", **BRANCHES), N("Neg", "y", "z")], {"x": np.abs(f(2, 4)) * np.float32(taken)}, "y z",
+         {"w": W, "k": s32f([1, 2, 3]), "zero": s32f(0)})
+CASE("loop_counted_op13", 13, [N("Loop", "n _ x", "last all", body=G("step", [
+         N("Cast", "i", "f", to=T.FLOAT), N("Mul", "v f", "a"), N("Add", "a w", "next"), N("Identity", "go", "go_on"),
+         N("ReduceSum", "next", "sum", keepdims=0)], "i:int64[] go:bool[] v", "go_on:bool[] next sum"))],
+     {"x": f(2, 3)}, "last all", {"n": s64(5), "w": f(3, seed="l")}, dims={"x": ["N", 3]})
+CASE("loop_while_op16", 16, [N("Loop", "_ yes one", "n trace", body=G("step", [
+         N("Mul", "v two", "next"), N("Less", "next limit", "go_on"), N("Identity", "next", "t")],
+         "i:int64[] go:bool[] v", "go_on:bool[] next t"))], {"limit": s32f(37)}, "n trace",
+     {"yes": np.array(True), "one": s32f(1), "two": s32f(2)})
+CASE("scan_reverse_op11", 11, [N("Scan", "h x", "last all", num_scan_inputs=1, scan_input_axes=[1], scan_input_directions=[1],
+         scan_output_axes=[1], scan_output_directions=[1], body=G("step", [
+             N("MatMul", "hh r", "a"), N("Add", "a xt", "b"), N("Tanh", "b", "next"), N("Identity", "next", "out")],
+             "hh xt", "next out"))], {"x": f(2, 5, 3)}, "last all", {"h": f(2, 3, seed="h"), "r": f(3, 3, seed="r")},
+     dims={"x": ["N", "T", 3]})
+CASE("if_in_loop_op13", 13, [N("Loop", "n _ x", "y", body=G("step", [
+         N("Mod", "i two_i", "odd"), N("Equal", "odd one_i", "c"),
+         N("If", "c", "next", then_branch=G("odd_step", [N("Sqrt", "v", "o1")], "", "o1"),
+           else_branch=G("even_step", [N("Mul", "v k", "o2")], "", "o2")), N("Identity", "go", "go_on")],
+         "i:int64[] go:bool[] v", "go_on:bool[] next"))], {"x": np.abs(f(3))}, "y",
+     {"n": s64(4), "two_i": s64(2), "one_i": s64(1), "k": s32f(3)})

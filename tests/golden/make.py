@@ -24,6 +24,10 @@ NOT_IN_EVALUATOR = {
     "resize_op10": "the spelling of opset 10",
     "resize_nearest_op11": "an empty roi",
     "resize_linear_op11": "an empty roi",
+    "scan_reverse_op11": "directions",
+    "loop_while_op16": "stacks numbers as vectors",
+    "loop_counted_op13": "a loop without a condition",
+    "if_in_loop_op13": "a loop without a condition",
 }
 
 

@@ -36,6 +36,8 @@ constexpr Exception kRespelled[] = {
     {"torch_reduce_op11", "stop_gradient"},
     {"torch_reduce_op13", "stop_gradient"},
     {"torch_reduce_op18", "stop_gradient"},
+    {"if_then_op13", "a branch's own weight has become the model's"},
+    {"if_else_op13", "a branch's own weight has become the model's"},
 };
 
 template <size_t kCount>
