@@ -114,6 +114,14 @@ void ExportCtx::write(std::string_view op_type, std::vector<std::string> in_name
   emit(op_type, in_names, outs, attrs);
 }
 
+void ExportCtx::write_after(std::string_view op_type, std::vector<std::string> in_names,
+                            std::vector<OutAttr> attrs, int skipped) {
+  std::vector<std::string> outs(static_cast<size_t>(skipped));
+  for (std::string& name : outs) name = state_.unique(format("{}/unused", name_));
+  for (int k = 0; k < outputs(); ++k) outs.push_back(out(k));
+  emit(op_type, in_names, outs, attrs);
+}
+
 std::string ExportCtx::part(std::string_view op_type, std::vector<std::string> in_names,
                             std::vector<OutAttr> attrs) {
   const std::string out_name = state_.unique(format("{}/{}_{}", name_, op_type, parts_));

@@ -87,6 +87,9 @@ class ExportCtx {
   /// Writes a node whose outputs are those of this one.
   void write(std::string_view op_type, std::vector<std::string> inputs,
              std::vector<OutAttr> attrs = {});
+  /// The same for an operator that has `skipped` outputs before those of this node.
+  void write_after(std::string_view op_type, std::vector<std::string> inputs,
+                   std::vector<OutAttr> attrs, int skipped);
   /// Writes a node that this one is put together from; returns the name of its output.
   std::string part(std::string_view op_type, std::vector<std::string> inputs,
                    std::vector<OutAttr> attrs = {});

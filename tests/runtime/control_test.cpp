@@ -235,6 +235,32 @@ TEST_CASE("a shape that is an input decides the output's shape at each run") {
   CHECK_ERROR(s.run(wrong), Code::invalid_argument, "reshape");
 }
 
+TEST_CASE(
+    "how many elements are chosen is found out while running, and training goes on through it") {
+  // y = the positive elements of w * x: nonzero of what is computed, then gather.
+  Model m;
+  Builder b(m.graph, Composites::keep);
+  const Value x = b.input({DType::f32, {m.graph.dim("N")}}, "x");
+  const Value w = b.state(StateRole::parameter, tensor_of<float>({1}, {-2}), "w");
+  const Value wx = node(op::mul, {x, w});
+  const Value where = node(op::nonzero, {node(op::greater, {wx, b.scalar(0, DType::f32)})});
+  b.output(node(op::gather, {wx, node(op::reshape, {where}, ShapeAttrs{{-1}})}, AxisAttrs{0}), "y");
+  REQUIRE_OK(b.status());
+  Session s = must(Session::create(through_file(m)));
+  const TensorData in = tensor_of<float>({4}, {1, -1, 3, -4});
+  CHECK_EQ(list(must(s.run(std::span(&in, 1)))[0]), std::vector<double>{2, 8});
+  const TensorData none = tensor_of<float>({2}, {1, 1});
+  CHECK_EQ(must(s.run(std::span(&none, 1)))[0].shape(), Shape{0});
+  TrainerOptions options;
+  options.loss = [](Builder&, const NamedValues& outputs, const NamedValues&) -> Result<Value> {
+    HONE_ASSIGN(const Value y, outputs.find("y"));
+    return ops::sum(y, {{}, false});
+  };
+  options.optimizer = {.kind = OptimizerKind::sgd, .lr = 0};
+  Trainer t = must(Trainer::create(m, options));
+  CHECK_EQ(must(t.gradients(std::vector<NamedTensor>{{"x", in}}))[0].data.at(0), -5);
+}
+
 TEST_CASE("a body that does not fit is refused with the reason") {
   Model m = branching();
   Node& n = m.graph.nodes.back();

@@ -35,6 +35,7 @@ class InferCtx {
   const A& attrs() const {
     return attrs_.as<A>();
   }
+  const Attrs& raw_attrs() const { return attrs_; }
   /// The content of input i when it is constant, else null.
   const TensorData* constant(int i) const {
     const TensorData* data = has(i) ? constants_[static_cast<size_t>(i)] : nullptr;
