@@ -352,8 +352,9 @@ class Importer {
   }
 
   // Imports a body whose own inputs are of these kinds; what it captures follows them.
-  Status import_body(const GraphProto& g, std::span<const Known> own, const Body& from,
+  Status import_body(GraphProto g, std::span<const Known> own, const Body& from,
                      const std::string& prefix) {
+    hoist_constants(g);
     if (from.depth >= kMaxCallDepth)
       return invalid_model("node '{}': bodies nest deeper than {}", prefix, kMaxCallDepth);
     graph_.name = g.name;
@@ -688,8 +689,9 @@ std::map<std::string, std::string> metadata_of(const ModelProto& m) {
 
 Result<Model> import_onnx(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
                           const std::string& directory, const OnnxImportOptions& options) {
-  HONE_ASSIGN(const onnx::ModelProto proto, onnx::read_model(bytes));
+  HONE_ASSIGN(onnx::ModelProto proto, onnx::read_model(bytes));
   if (!proto.has_graph) return invalid_model("no ONNX model: it holds no graph");
+  onnx::hoist_constants(proto.graph);
   onnx::TensorReader tensors(std::move(owner), directory);
   Model model;
   HONE_ASSIGN(model.graph, onnx::Importer(proto, tensors, options).run());

@@ -58,6 +58,7 @@ struct TensorProto {
   std::span<const std::byte> raw_data;
   bool has_raw_data = false;
   bool external = false;
+  bool from_node = false;  ///< A Constant node's value that was made an initializer.
   std::vector<KeyValue> external_data;
 };
 

@@ -130,7 +130,7 @@ class Classifier {
     if (all([](const Use& u) { return stands_in(kSettingSlots, u); })) return Weight::constant;
     if (named_as_constant(t.name)) return Weight::constant;
     if (is_learned(t.name, 0)) return Weight::parameter;
-    if (t.name.starts_with("/")) return Weight::constant;
+    if (t.name.starts_with("/") || t.from_node) return Weight::constant;
     int64_t count = 1;
     for (int64_t d : t.dims) count = d == 1 ? count : 2;
     if (count == 1) return Weight::constant;
@@ -204,6 +204,28 @@ class Classifier {
 };
 
 }  // namespace
+
+void hoist_constants(GraphProto& g) {
+  const auto is_weight = [](const TensorProto& t) {
+    const auto dtype = dtype_of(t.data_type);
+    int64_t count = 1;
+    for (int64_t d : t.dims) count = d == 1 ? count : 2;
+    return dtype && is_float(*dtype) && count > 1;
+  };
+  if (std::any_of(g.initializers.begin(), g.initializers.end(), is_weight)) return;
+  const auto hoist = [&](const NodeProto& n) {
+    if (n.op_type != "Constant" || !n.domain.empty() || n.outputs.size() != 1) return false;
+    for (const AttributeProto& a : n.attributes) {
+      if (a.name != "value" || a.tensors.size() != 1 || !is_weight(a.tensors[0])) continue;
+      g.initializers.push_back(a.tensors[0]);
+      g.initializers.back().name = n.outputs[0];
+      g.initializers.back().from_node = true;
+      return true;
+    }
+    return false;
+  };
+  std::erase_if(g.nodes, hoist);
+}
 
 std::unordered_map<std::string_view, Weight> classify_weights(const ModelProto& model,
                                                               TensorReader& tensors,

@@ -37,10 +37,17 @@ enum class Weight : uint8_t {
 ///  9. What is subtracted from the inputs, or divides them, before anything learned touches them
 ///  (mean and deviation of the
 ///     data) is frozen.
-/// 10. Everything else that floats is a parameter.
+/// 10. What was hoisted from a Constant node is constant.
+/// 11. Everything else that floats is a parameter.
 std::unordered_map<std::string_view, Weight> classify_weights(const ModelProto& model,
                                                               TensorReader& tensors,
                                                               const OnnxImportOptions& options);
+
+/// Makes initializers of the floating-point values of Constant nodes in a graph that has no
+/// floating-point initializer of more than one number: Paddle and some others write all weights so.
+/// Of these only what stands where a learned weight stands, or is a running statistic, is taken for
+/// a weight.
+void hoist_constants(GraphProto& g);
 
 /// Keys of metadata_props in which an exported model keeps what the rules could not find out again:
 /// names, one a line.

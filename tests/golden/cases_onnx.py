@@ -275,6 +275,15 @@ CASE("cnn_op22", 22, [N("Conv", "x w b", "c", pads=[1, 1, 1, 1]), N("BatchNormal
      {"w": f(4, 3, 3, 3), "b": f(4), "g": f(4, seed=1), "m": f(4, seed=2), "v": f(4, lo=0.5, hi=2), "ratio": s32f(0.2), "fw": f(5, 4), "fb": f(5)}, {"x": ["N", 3, 8, 8]}, ir=10)
 
 
+# ---------------------------------------------------------------- weights as Constant nodes (Paddle)
+
+def K(name, v): return H.make_node("Constant", [], [name], value=NH.from_array(np.asarray(v), name))
+CASE("weights_in_nodes_op11", 11, [K("conv.w", f(4, 3, 3, 3, seed="c")), K("bn.scale", f(4, lo=0.5, hi=2)), K("bn.bias", f(4)),
+     K("bn.mean", f(4, seed="m")), K("bn.var", f(4, lo=0.5, hi=2, seed="v")), K("gain", f(4, 1, 1, seed="g")), N("Conv", "x conv.w", "a", pads=[1, 1, 1, 1]),
+     N("BatchNormalization", "a bn.scale bn.bias bn.mean bn.var", "b"), N("Mul", "b gain", "y")], {"x": f(1, 3, 5, 5)},
+     dims={"x": ["N", 3, "H", "W"]})
+
+
 # ---------------------------------------------------------------- control flow
 
 def G(name, nodes, ins, outs, inits=None):

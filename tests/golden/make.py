@@ -18,6 +18,7 @@ NOT_IN_EVALUATOR = {
     "convtranspose_op11": "auto_pad, output_shape",
     "conv_auto_pad_op11": "auto_pad",
     "batchnorm_op9": "takes an inference node for a training one when momentum is given",
+    "weights_in_nodes_op11": "takes an inference node for a training one",
     "binary_int_op13": "rounds integer division down, not towards zero",
     "softmax_flat_op11": "takes opset 11 for 13",
     "upsample_op9": "linear",

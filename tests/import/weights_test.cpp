@@ -3,6 +3,7 @@
 #include "hone/op_attrs.hpp"
 #include "tests/import/onnx_file.hpp"
 #include "tests/support/check.hpp"
+#include "tests/support/source_path.hpp"
 #include "tests/support/tensors.hpp"
 
 namespace hone {
@@ -48,6 +49,15 @@ TEST_CASE("a file that Hone wrote says itself what is what") {
   OnnxFile f = binary("Mul", "a", vector());
   f.metadata("hone.frozen", "b\na");
   CHECK_EQ(kind_of(must(f.import()), "a"), "frozen");
+}
+
+TEST_CASE(
+    "weights in Constant nodes are found by where they stand, when there are no initializers") {
+  const Model m = must(import_onnx(source_path("tests/golden/weights_in_nodes_op11/model.onnx")));
+  for (const char* name : {"conv.w", "bn.scale", "bn.bias"})
+    CHECK_EQ(kind_of(m, name), "parameter");
+  for (const char* name : {"bn.mean", "bn.var"}) CHECK_EQ(kind_of(m, name), "buffer");
+  CHECK_EQ(kind_of(m, "gain"), "constant");
 }
 
 TEST_CASE("integers are constants") {
