@@ -125,16 +125,27 @@ MaxPool2d::MaxPool2d(Extents kernel, const PoolOptions& options)
 AvgPool2d::AvgPool2d(Extents kernel, const PoolOptions& options)
     : attrs_(pool_attrs(kernel, options)) {}
 
-Tensor AdaptiveAvgPool2d::forward(const Tensor& x) {
-  if (extent_ == 1) return global_avg_pool(x);
-  const int64_t height = x.size(2), width = x.size(3);
-  if (x.ok() && (x.dim() != 4 || height % extent_ != 0 || width % extent_ != 0))
-    return Tensor::error(
-        unsupported("adaptive average pooling to {} x {} of {}: the extents must divide", extent_,
-                    extent_, x.type()));
-  PoolAttrs attrs;
-  attrs.kernel = attrs.strides = {height / extent_, width / extent_};
-  return avg_pool(x, attrs);
+Upsample::Upsample(double scale, UpsampleMode mode, Corners corners) : scale_(scale) {
+  switch (mode) {
+    case UpsampleMode::nearest:
+      attrs_.coordinates = CoordinateMode::asymmetric;
+      attrs_.nearest = NearestMode::floor;
+      return;
+    case UpsampleMode::linear:
+      attrs_.mode = ResizeMode::linear;
+      break;
+    case UpsampleMode::cubic:
+      attrs_.mode = ResizeMode::cubic;
+      break;
+  }
+  attrs_.coordinates =
+      corners == Corners::aligned ? CoordinateMode::align_corners : CoordinateMode::half_pixel;
+}
+Tensor Upsample::forward(const Tensor& x) {
+  ResizeAttrs attrs = attrs_;
+  attrs.scales.assign(static_cast<size_t>(x.dim()), scale_);
+  for (size_t axis = 0; axis < 2 && axis < attrs.scales.size(); ++axis) attrs.scales[axis] = 1;
+  return resize(x, std::move(attrs));
 }
 
 }  // namespace hone::nn

@@ -121,6 +121,7 @@ Status Module::load_state_dict(std::span<const NamedTensor> state, Match match) 
     const auto found = std::find_if(state.begin(), state.end(),
                                     [&](const NamedTensor& t) { return t.name == m.name; });
     if (found == state.end()) {
+      if (m.name == "num_batches_tracked" || m.name.ends_with(".num_batches_tracked")) continue;
       list(missing, format("'{}'", m.name));
       continue;
     }

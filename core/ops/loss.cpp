@@ -237,19 +237,21 @@ Status cross_entropy_grad_kernel(const KernelArgs& args) {
 
 // ---- decompositions
 
-// The parts that both are written with. `t` has the shape of the logits, `ignored` and `weight` one
-// class.
+// The parts that all formulas are written with. `share` and `t` have the shape of the logits,
+// `ignored` and `weight` one class.
 struct Parts {
   int axis;
-  Value logits;  // 0 in ignored rows, so that what stands there cannot do harm
-  Value t, ignored;
+  Value logits;    // 0 in ignored rows, so that what stands there cannot do harm
+  Value is_label;  // 1 at the label of each row that counts
+  Value share, t;  // t[c] = weight[c] * share[c]
+  Value ignored;
   Value divisor, none_counts;  // of the mean; divisor is 1 when none counts
 };
 
-Parts parts(DecomposeCtx& c) {
-  const CrossEntropyAttrs& attrs = c.attrs<CrossEntropyAttrs>();
-  const DType type = loss_dtype(c.type(0).dtype);
-  Shape one_class = c.shape(0);
+Parts parts(Builder& b, Value logits, Value class_indices, Value weights,
+            const CrossEntropyAttrs& attrs) {
+  const DType type = loss_dtype(logits.dtype());
+  Shape one_class = logits.shape();
   Parts p;
   const int64_t axis = axis_of(attrs, one_class.rank());
   p.axis = static_cast<int>(axis < 0 ? axis + one_class.rank() : axis);
@@ -260,37 +262,44 @@ Parts parts(DecomposeCtx& c) {
   std::vector<int64_t> indices;
   for (int64_t i = 0; i < classes; ++i) indices.push_back(i);
 
-  const Value labels = ops::reshape(ops::cast(c.in(1), DType::i64), one_class);
-  p.ignored = ops::equal(labels, c.b.scalar(static_cast<double>(attrs.ignore_index), DType::i64));
+  const Value labels = ops::reshape(ops::cast(class_indices, DType::i64), one_class);
+  p.ignored = ops::equal(labels, b.scalar(static_cast<double>(attrs.ignore_index), DType::i64));
   const Value counts = ops::cast(ops::logical_not(p.ignored), type);
-  const Value is_label =
-      ops::cast(ops::equal(labels, ops::reshape(c.b.ints(indices), along)), type) * counts;
-  p.t = is_label;
+  p.is_label = ops::cast(ops::equal(labels, ops::reshape(b.ints(indices), along)), type) * counts;
+  p.share = p.is_label;
   if (attrs.label_smoothing != 0)
-    p.t = is_label * (1 - attrs.label_smoothing) +
-          counts * (attrs.label_smoothing / static_cast<double>(classes));
-  Value weight = is_label;
-  if (c.has(2)) {
-    const Value w = ops::reshape(ops::cast(c.in(2), type), along);
-    p.t = p.t * w;
-    weight = is_label * w;
+    p.share = p.is_label * (1 - attrs.label_smoothing) +
+              counts * (attrs.label_smoothing / static_cast<double>(classes));
+  p.t = p.share;
+  Value weight = p.is_label;
+  if (weights.valid()) {
+    const Value w = ops::reshape(ops::cast(weights, type), along);
+    p.t = p.share * w;
+    weight = p.is_label * w;
   }
-  const Value zero = c.b.scalar(0, type), one = c.b.scalar(1, type);
-  p.logits = ops::where(p.ignored, zero, ops::cast(c.in(0), type));
+  const Value zero = b.scalar(0, type), one = b.scalar(1, type);
+  p.logits = ops::where(p.ignored, zero, ops::cast(logits, type));
   const Value sum = ops::sum(weight, {{}, false});
   p.none_counts = ops::equal(sum, zero);
   p.divisor = ops::where(p.none_counts, one, sum);
   return p;
 }
 
+Parts parts(DecomposeCtx& c) {
+  return parts(c.b, c.in(0), c.in(1), c.has(2) ? c.in(2) : Value(), c.attrs<CrossEntropyAttrs>());
+}
+
+// What has no share does not count, even where its log-probability is -inf.
+Value shared(Builder& b, Value share, const Parts& p) {
+  const Value zero = b.scalar(0, share.dtype());
+  return ops::where(ops::equal(share, zero), zero, share * ops::log_softmax(p.logits, p.axis));
+}
+
 void decompose_cross_entropy(DecomposeCtx& c) {
   const CrossEntropyAttrs& attrs = c.attrs<CrossEntropyAttrs>();
   const Parts p = parts(c);
   const Value zero = c.b.scalar(0, loss_dtype(c.type(0).dtype));
-  // What has no weight does not count, even where its log-probability is -inf.
-  const Value terms =
-      ops::where(ops::equal(p.t, zero), zero, p.t * ops::log_softmax(p.logits, p.axis));
-  const Value losses = -ops::sum(terms, {{p.axis}, false});
+  const Value losses = -ops::sum(shared(c.b, p.t, p), {{p.axis}, false});
   if (attrs.reduction == Reduction::none) return c.set(0, losses);
   const Value sum = ops::sum(losses, {{}, false});
   c.set(0,
@@ -313,6 +322,26 @@ void decompose_cross_entropy_grad(DecomposeCtx& c) {
   c.set(0, ops::cast(d * g, c.type(0).dtype));
 }
 
+// The loss is linear in the weights but for the mean's divisor, which holds those of the labels:
+// d loss / d weight[c] = sum over rows of -share[c] log p[c], for the mean less loss * (rows with
+// label c), and divided. 0 when none counts.
+Value weights_grad(GradCtx& c) {
+  const CrossEntropyAttrs& attrs = c.attrs<CrossEntropyAttrs>();
+  const Parts p = parts(c.b, c.in(0), c.in(1), c.in(2), attrs);
+  Value g = c.out_grad(0), terms = -shared(c.b, p.share, p);
+  std::vector<int64_t> rows;
+  for (int axis = 0; axis < c.shape(0).rank(); ++axis)
+    if (axis != p.axis) rows.push_back(axis);
+  if (attrs.reduction == Reduction::none) {
+    g = ops::reshape(g, c.b.graph().type(p.ignored.id()).shape);
+  } else if (attrs.reduction == Reduction::mean) {
+    terms = terms - p.is_label * c.out(0);
+    g = ops::where(p.none_counts, c.b.scalar(0, g.dtype()), g / p.divisor);
+  }
+  terms = terms * g;
+  return ops::cast(rows.empty() ? terms : ops::sum(terms, {rows, false}), c.in(2).dtype());
+}
+
 }  // namespace
 
 // cross_entropy(logits, labels, weights?): see above.   (.., C, ..), (.., ..), (C) -> [] or the
@@ -327,8 +356,7 @@ const OpDef op::cross_entropy = {
     .diff = Diff::rule,
     .grad =
         [](GradCtx& c) {
-          if (c.needs(2))
-            c.b.fail(unsupported("cross_entropy: no gradient is known by the class weights"));
+          if (c.needs(2)) c.set(2, weights_grad(c));
           c.set(0, c.b.emit(op::cross_entropy_grad, {c.in(0), c.in(1), c.in(2), c.out_grad(0)},
                             c.raw_attrs()));
         },

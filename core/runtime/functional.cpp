@@ -101,6 +101,56 @@ Tensor avg_pool(const Tensor& x, PoolAttrs attrs) {
 }
 Tensor global_avg_pool(const Tensor& x) { return apply(op::global_avg_pool, {x}); }
 
+namespace {
+
+// Row i holds the weights of the window that makes output i.   -> (outputs, extent)
+Tensor averaging_matrix(int64_t outputs, int64_t extent, DType dtype) {
+  std::vector<double> weights(static_cast<size_t>(outputs * extent));
+  for (int64_t i = 0; i < outputs; ++i) {
+    const int64_t from = i * extent / outputs, to = ((i + 1) * extent + outputs - 1) / outputs;
+    for (int64_t k = from; k < to; ++k)
+      weights[static_cast<size_t>(i * extent + k)] = 1.0 / static_cast<double>(to - from);
+  }
+  return Tensor::from(weights, {outputs, extent}).to(dtype);
+}
+
+}  // namespace
+
+// The mean over a box is the mean over one axis after the other. Where windows are equal and lie
+// side by side they are an ordinary pooling; else each axis is a product with a matrix.
+Tensor adaptive_avg_pool(const Tensor& x, std::span<const int64_t> extents) {
+  if (!x.ok()) return apply(op::global_avg_pool, {x});
+  const int spatial = static_cast<int>(extents.size());
+  if (x.dim() != spatial + 2)
+    return Tensor::error(invalid("adaptive_avg_pool: {} extents for {}, which has {} spatial axes",
+                                 spatial, x.type(), x.dim() - 2));
+  PoolAttrs attrs;
+  bool even = true, one = true;
+  for (int i = 0; i < spatial; ++i) {
+    const int64_t to = extents[static_cast<size_t>(i)], from = x.size(i + 2);
+    if (to < 1 || from < 1)
+      return Tensor::error(
+          invalid("adaptive_avg_pool: axis {} of {} cannot become {}", i + 2, x.type(), to));
+    even = even && from % to == 0;
+    one = one && to == 1;
+    attrs.kernel.push_back(from / to);
+  }
+  if (one) return global_avg_pool(x);
+  attrs.strides = attrs.kernel;
+  if (even) return avg_pool(x, attrs);
+  Tensor y = x;
+  for (int i = 0; i < spatial; ++i) {
+    const Tensor weights =
+        averaging_matrix(extents[static_cast<size_t>(i)], x.size(i + 2), x.dtype());
+    y = matmul(y.transpose(i + 2, -1), weights, {false, true}).transpose(i + 2, -1);
+  }
+  return y;
+}
+
+Tensor resize(const Tensor& x, ResizeAttrs attrs) {
+  return apply(op::resize, {x}, std::move(attrs));
+}
+
 Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias, NormAttrs attrs) {
   return apply(op::layer_norm, {x, scale, bias}, attrs);
 }

@@ -127,6 +127,9 @@ Tensor Tensor::var(std::vector<int64_t> axes, KeepDims keep, double correction) 
   const double count = total.numel() ? static_cast<double>(numel() / total.numel()) : 0;
   return total / (count - correction);
 }
+Tensor Tensor::std(std::vector<int64_t> axes, KeepDims keep, double correction) const {
+  return var(std::move(axes), keep, correction).sqrt();
+}
 Tensor Tensor::norm(std::vector<int64_t> axes, KeepDims keep) const {
   return square().sum(std::move(axes), keep).sqrt();
 }

@@ -105,6 +105,37 @@ std::vector<Tensor> Tensor::split(int64_t size, int64_t axis) const {
   return split(std::move(sizes), axis);
 }
 
+std::vector<Tensor> Tensor::chunk(int64_t count, int64_t axis) const {
+  if (ok() && count < 1)
+    return {error(invalid("chunk: {} pieces along axis {} of {}", count, axis, type()))};
+  const int64_t extent = size(static_cast<int>(axis));
+  return split(std::max<int64_t>(ok() ? (extent + count - 1) / count : 1, 1), axis);
+}
+
+std::vector<Tensor> Tensor::unbind(int64_t axis) const {
+  if (!ok() || axis < -dim() || axis >= dim()) return {select(axis, 0)};
+  std::vector<Tensor> out;
+  for (int64_t i = 0; i < size(static_cast<int>(axis)); ++i) out.push_back(select(axis, i));
+  return out;
+}
+
+Tensor Tensor::flip(std::vector<int64_t> axes) const {
+  SliceAttrs attrs;
+  attrs.axes = std::move(axes);
+  attrs.starts.assign(attrs.axes.size(), -1);
+  attrs.ends.assign(attrs.axes.size(), INT64_MIN);
+  attrs.steps.assign(attrs.axes.size(), -1);
+  return apply(op::slice, {*this}, std::move(attrs));
+}
+
+Tensor Tensor::repeat(std::vector<int64_t> repeats) const {
+  const int more = static_cast<int>(repeats.size()) - (ok() ? dim() : 0);
+  if (!ok() || more <= 0) return apply(op::tile, {*this}, RepeatsAttrs{std::move(repeats)});
+  std::vector<int64_t> lead(static_cast<size_t>(more));
+  std::iota(lead.begin(), lead.end(), 0);
+  return apply(op::unsqueeze, {*this}, AxesAttrs{std::move(lead)}).repeat(std::move(repeats));
+}
+
 Tensor Tensor::masked_fill(const Tensor& mask, double value) const {
   return ok() ? apply(op::where, {mask, scalar(value, dtype()), *this}) : *this;
 }

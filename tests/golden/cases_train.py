@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Golden training runs: four tiny networks, each with one kind of everything that a gradient passes through.
+"""Golden training runs: six tiny networks, each with one kind of everything that a gradient passes through.
 
 Besides the usual three files: train.npz (one batch, ten losses of SGD and of AdamW in fp32 and fp64, the first gradients) and meta.json
 (the loss as `hone train --loss` takes it, the batch).  README.md lists the keys; tests/lab/check.py reads them too.
@@ -14,6 +14,27 @@ STEPS, SGD, ADAMW = 10, dict(lr=0.01, momentum=0.9), dict(lr=1e-3, weight_decay=
 
 
 def rng(*key): return np.random.default_rng(zlib.crc32("/".join(map(str, key)).encode()))
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.fc2, self.fc3 = nn.Linear(7, 6), nn.Linear(6, 5), nn.Linear(5, 4)
+
+    def forward(self, x):
+        return self.fc3(F.relu(self.fc2(F.relu(self.fc1(x)))))
+
+
+class LeNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 2, 5, padding=2), nn.Conv2d(2, 4, 5)
+        self.fc1, self.fc2, self.fc3 = nn.Linear(16, 12), nn.Linear(12, 8), nn.Linear(8, 5)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
+        x = torch.flatten(F.max_pool2d(F.relu(self.conv2(x)), 2), 1)
+        return self.fc3(F.relu(self.fc2(F.relu(self.fc1(x)))))
 
 
 class ConvNet(nn.Module):        # batch norm, depthwise, squeeze-and-excite, residual, pooling
@@ -77,6 +98,8 @@ def ce_last(o, t): return F.cross_entropy(o[0].reshape(-1, o[0].shape[-1]), t["l
 
 CE = "cross_entropy(logits, target/label)"
 RUNS = {
+    "train_mlp": (Mlp, ["logits"], lambda r, n: {"input": r.standard_normal((n, 7)).astype(np.float32)}, labels(4), ce_last, CE),
+    "train_lenet": (LeNet, ["logits"], images(1, 16), labels(5), ce_last, CE),
     "train_convnet": (ConvNet, ["logits"], images(2, 8), labels(4), ce_last, CE),
     "train_transformer": (Transformer, ["logits"], lambda r, n: {"ids": r.integers(0, 11, (n, 5))}, labels(11, 5), ce_last, CE),
     "train_segment": (Segment, ["logits"], images(1, 8), labels(3, 8, 8), lambda o, t: F.cross_entropy(o[0], t["label"]), CE),

@@ -7,6 +7,7 @@
 #   HONE_LAB_MODELS  folder with NAME/{model.onnx,...}          (required; tests/golden has small ones)
 #   HONE_LAB_ROOT    root of the place that has numpy and onnxruntime, when that is a chroot (default: none)
 #   HONE_LAB_RUN     what to put before a command to run it there                             (default: nothing)
+#   HONE_LAB_EAGER   hone_lab_eager, for the second table; empty: without (default: beside the release build's tests, if it is there)
 #   HONE_LAB_WORK    where the answers go                       (default: a fresh folder under HONE_LAB_ROOT/tmp, removed at the end)
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,6 +16,7 @@ models=$(cd "$models" && pwd)
 root=${HONE_LAB_ROOT:-}
 root=${root%/}
 hone=${HONE:-$here/../../build/release/bin/hone}
+eager=${HONE_LAB_EAGER-$here/../../build/release/tests/lab/hone_lab_eager}
 [ -x "$hone" ] || hone=$(command -v hone || true)
 [ -n "$hone" ] || { echo "run.sh: no hone binary: set HONE" >&2; exit 2; }
 if [ -n "$root" ]; then case $models/ in "$root"/*) ;; *) echo "run.sh: $models must lie inside $root" >&2; exit 2 ;; esac; fi
@@ -57,5 +59,11 @@ for name in "${names[@]}"; do
   echo $((SECONDS - t0)) > "$out/seconds"
 done
 
+rc=0
 # shellcheck disable=SC2086   # HONE_LAB_RUN is a command with arguments
-${HONE_LAB_RUN:-} python3 "${work#"$root"}/check.py" "${models#"$root"}" "${work#"$root"}" "${names[@]}"
+${HONE_LAB_RUN:-} python3 "${work#"$root"}/check.py" "${models#"$root"}" "${work#"$root"}" "${names[@]}" || rc=1
+if [ -x "$eager" ]; then
+  printf '\nThe same models define by run:\n'
+  "$eager" --threads "$(nproc)" "$models" "${names[@]}" || rc=1
+fi
+exit "$rc"

@@ -7,7 +7,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=${HONE_LAB_ROOT:-}
 dir=$(mktemp -d "${root%/}/tmp/hone-selftest-XXXXXX"); trap 'rm -rf "$dir"' EXIT
 cp -r "$here"/../golden/train_* "$dir/"
-export HONE=$dir/hone HONE_LAB_MODELS=$dir
+export HONE=$dir/hone HONE_LAB_MODELS=$dir HONE_LAB_EAGER=
 cp "$here/fake_hone.py" "$HONE"; chmod +x "$HONE"
 n=$(ls -d "$dir"/train_*/ | wc -l)
 bad=0

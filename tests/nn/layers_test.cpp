@@ -174,12 +174,63 @@ TEST_CASE("pooling takes strides from the kernel unless told") {
   nn::AvgPool2d average(2, {.stride = 1});
   CHECK_EQ(average(x).shape(), Shape{1, 1, 3, 3});
   CHECK_EQ(average(x).at({0, 0, 0, 0}), 2.5);
-  nn::AdaptiveAvgPool2d one, two(2), three(3);
+  nn::AdaptiveAvgPool2d one, two(2);
   CHECK_EQ(one(x).to_vector<float>(), std::vector<float>{7.5f});
   CHECK_EQ(two(x).to_vector<float>(), std::vector<float>{2.5f, 4.5f, 10.5f, 12.5f});
-  CHECK_ERROR(three(x).status(), Code::unsupported, "3 x 3 of f32[1, 1, 4, 4]");
   nn::Flatten flat;
   CHECK_EQ(flat(x).shape(), Shape{1, 16});
+}
+
+// Values of torch.nn.functional.adaptive_avg_pool2d.
+TEST_CASE("adaptive pooling takes extents that do not divide, with windows that overlap") {
+  Tensor x = (Tensor::arange(0, 35, 1, DType::f32).square() / 10).detach().reshape({1, 1, 5, 7});
+  x.requires_grad_();
+  nn::AdaptiveAvgPool2d pool({2, 3});
+  const Tensor y = pool(x);
+  check_close(
+      y, Tensor::of<float>({9.733333f, 13.333333f, 17.733334f, 51.733334f, 60.933334f, 70.933327f},
+                           {1, 1, 2, 3}));
+  const Tensor seed = Tensor::arange(1, 7, 1, DType::f32).reshape({1, 1, 2, 3});
+  REQUIRE_OK((y * seed).sum().backward());
+  const Tensor rows = x.grad().reshape({5, 7});
+  check_close(rows[0],
+              Tensor::of<float>({1 / 9.f, 1 / 9.f, 1 / 3.f, 2 / 9.f, 5 / 9.f, 1 / 3.f, 1 / 3.f}));
+  check_close(rows[2], Tensor::of<float>({5 / 9.f, 5 / 9.f, 4 / 3.f, 7 / 9.f, 16 / 9.f, 1, 1}));
+  CHECK_ERROR(pool(x.reshape({5, 7})).status(), Code::invalid_argument, "2 extents for f32[5, 7]");
+  nn::AdaptiveAvgPool2d none(0);
+  CHECK_ERROR(none(x).status(), Code::invalid_argument,
+              "axis 2 of f32[1, 1, 5, 7] cannot become 0");
+}
+
+// Values of torch.nn.functional.interpolate.
+TEST_CASE("upsampling is PyTorch's in each mode") {
+  const Tensor x = Tensor::of<float>({1, 2, 4, 8, 16, 32}, {1, 1, 2, 3});
+  nn::Upsample nearest(2), linear(2, nn::UpsampleMode::linear),
+      aligned(2, nn::UpsampleMode::linear, nn::Corners::aligned),
+      cubic(1.5, nn::UpsampleMode::cubic);
+  CHECK_EQ(nearest(x).shape(), Shape{1, 1, 4, 6});
+  const auto row = [](const Tensor& y, int64_t i) { return y.reshape({-1, y.size(-1)})[i]; };
+  CHECK_EQ(row(nearest(x), 1).to_vector<float>(), std::vector<float>{1, 1, 2, 2, 4, 4});
+  check_close(row(linear(x), 1), Tensor::of<float>({2.75f, 3.4375f, 4.8125f, 6.875f, 9.625f, 11}));
+  check_close(row(aligned(x), 1),
+              Tensor::of<float>({3.333333f, 4.666667f, 6, 8, 10.666667f, 13.333334f}));
+  check_close(row(cubic(x), 2), Tensor::of<float>({7.860449f, 11.297525f, 20.43318f, 32.109283f}));
+}
+
+TEST_CASE("activation layers are the tensor's methods") {
+  const Tensor x = Tensor::of<float>({-8, -0.5, 0.5, 8});
+  nn::Relu6 relu6;
+  CHECK_EQ(relu6(x).to_vector<float>(), std::vector<float>{0, 0, 0.5, 6});
+  nn::LeakyRelu leaky(0.5);
+  CHECK_EQ(leaky(x).to_vector<float>(), std::vector<float>{-4, -0.25, 0.5, 8});
+  nn::Elu elu(2);
+  check_close(elu(x), x.elu(2));
+  nn::HardSigmoid gate;
+  check_close(gate(x), x.hard_sigmoid());
+  nn::Softmax softmax;
+  check_close(softmax(x), x.softmax(0));
+  nn::Identity same;
+  CHECK(test::same_bits(same(x).data(), x.data()));
 }
 
 TEST_CASE("a sequence runs its layers in order, and functions are layers") {

@@ -26,10 +26,17 @@ OP_CASE(cross_entropy, {.attrs = smooth(Reduction::none),
                         .expect_shape = Shape{2, 2}})
 OP_CASE(cross_entropy,
         {.attrs = CrossEntropyAttrs{.axis = -1}, .in = {{2, 2, 3}, labels({2, 2}, {0, 1, 2, 2})}})
-// Its gradient by the class weights is not known, so they are checked without gradients.
+// Class weights, by which there is a gradient too.
+OP_CASE(cross_entropy, {.in = {{4, 3}, labels({4}, {0, 2, -100, 2}), In::within({3}, 0.5, 2)}})
 OP_CASE(cross_entropy, {.attrs = smooth(Reduction::mean),
-                        .in = {{2, 3, 2}, labels({2, 2}, {0, 1, 2, 2}), In::within({3}, 0.5, 2)},
-                        .grad = Grad::skip})
+                        .in = {{2, 3, 2}, labels({2, 2}, {0, 1, 2, 2}), In::within({3}, 0.5, 2)}})
+OP_CASE(cross_entropy, {.attrs = smooth(Reduction::sum),
+                        .in = {{2, 3, 2}, labels({2, 2}, {0, 1, 2, 2}), In::within({3}, 0.5, 2)}})
+OP_CASE(cross_entropy, {.attrs = smooth(Reduction::none),
+                        .in = {{2, 3, 2}, labels({2, 2}, {0, 1, 2, 2}), In::within({3}, 0.5, 2)}})
+OP_CASE(cross_entropy, {.in = {{3}, labels({}, {2}), In::within({3}, 0.5, 2)}})
+OP_CASE(cross_entropy,
+        {.in = {{2, 3}, labels({2}, {-100, -100}), In::within({3}, 0.5, 2)}, .expect = {{0}}})
 OP_CASE(cross_entropy,
         {.in = {In::of({2, 2}, {2, 0, 5, -5}), labels({2}, {-100, -100})}, .expect = {{0}}})
 OP_CASE(cross_entropy, {.in = {{0, 3}, labels({0}, {})}, .expect = {{0}}})

@@ -177,6 +177,27 @@ TEST_CASE("a model graph is run node by node") {
   CHECK_ERROR(interpret(g, inputs, {}), Code::invalid_argument, "more states");
 }
 
+TEST_CASE("tensors come apart, turn round, and repeat as in PyTorch") {
+  const Tensor x = Tensor::arange(10).reshape({5, 2});
+  const std::vector<Tensor> chunks = x.chunk(3);
+  REQUIRE_EQ(chunks.size(), 3u);
+  CHECK_EQ(chunks[2].shape(), Shape{1, 2});
+  CHECK_EQ(x.chunk(4).size(), 3u);  // pieces of two
+  CHECK_ERROR(x.chunk(0)[0].status(), Code::invalid_argument, "0 pieces");
+  const std::vector<Tensor> columns = x.unbind(-1);
+  REQUIRE_EQ(columns.size(), 2u);
+  CHECK_EQ(columns[1].to_vector<int>(), std::vector<int>{1, 3, 5, 7, 9});
+  CHECK_ERROR(x.unbind(2)[0].status(), Code::invalid_argument, "axis 2");
+  CHECK_EQ(x.flip({0, 1}).to_vector<int>(), std::vector<int>{9, 8, 7, 6, 5, 4, 3, 2, 1, 0});
+  CHECK_EQ(x.flip({-1}).slice(0, 0, 2).to_vector<int>(), std::vector<int>{1, 0, 3, 2});
+  const Tensor pair = Tensor::of<int>({1, 2});
+  CHECK_EQ(pair.repeat({2}).to_vector<int>(), std::vector<int>{1, 2, 1, 2});
+  CHECK_EQ(pair.repeat({2, 1}).shape(), Shape{2, 2});
+  CHECK_EQ(pair.repeat({2, 1, 3}).shape(), Shape{2, 1, 6});
+  CHECK_ERROR(x.repeat({2}).status(), Code::invalid_argument, "tile");
+  CHECK_EQ(Tensor::of<double>({1, 3}).std().item<double>(), doctest::Approx(std::sqrt(2.0)));
+}
+
 TEST_CASE("the engine takes threads when told to, and gives the same values") {
   const Tensor a(test::random_tensor({DType::f32, {64, 64}}, 1)),
       b(test::random_tensor({DType::f32, {64, 64}}, 2));

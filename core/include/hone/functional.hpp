@@ -36,6 +36,10 @@ Tensor max_pool(const Tensor& x, PoolAttrs attrs);
 Tensor avg_pool(const Tensor& x, PoolAttrs attrs);
 /// (N, C, spatial..) -> (N, C, 1..)
 Tensor global_avg_pool(const Tensor& x);
+/// (N, C, spatial..) -> (N, C, extents..): output i of n is the mean of the inputs from
+/// floor(i * extent / n) to ceil((i + 1) * extent / n), as in PyTorch; windows may overlap.
+Tensor adaptive_avg_pool(const Tensor& x, std::span<const int64_t> extents);
+Tensor resize(const Tensor& x, ResizeAttrs attrs);
 
 /// Normalises the axes [axis, rank). scale and bias may be undefined.
 Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias, NormAttrs attrs = {});

@@ -264,6 +264,9 @@ class Tensor {
   /// The variance around the mean, divided by the count less `correction`.
   Tensor var(std::vector<int64_t> axes = {}, KeepDims keep = KeepDims::no,
              double correction = 1) const;
+  /// The square root of the variance.
+  Tensor std(std::vector<int64_t> axes = {}, KeepDims keep = KeepDims::no,
+             double correction = 1) const;
   /// The square root of the sum of squares.
   Tensor norm(std::vector<int64_t> axes = {}, KeepDims keep = KeepDims::no) const;
   Tensor argmax(int64_t axis, KeepDims keep = KeepDims::no) const;
@@ -300,6 +303,14 @@ class Tensor {
   /// it.
   std::vector<Tensor> split(int64_t size, int64_t axis = 0) const;
   std::vector<Tensor> split(std::vector<int64_t> sizes, int64_t axis = 0) const;
+  /// At most `count` pieces of one size; the last may be smaller.
+  std::vector<Tensor> chunk(int64_t count, int64_t axis = 0) const;
+  /// select(axis, i) for every i.
+  std::vector<Tensor> unbind(int64_t axis = 0) const;
+  /// The elements of these axes in reverse order.
+  Tensor flip(std::vector<int64_t> axes) const;
+  /// Copies side by side: repeats[i] of them along axis i.
+  Tensor repeat(std::vector<int64_t> repeats) const;
   /// `value` where `mask` (bool) is true.
   Tensor masked_fill(const Tensor& mask, double value) const;
   Tensor tril(int64_t k = 0) const;

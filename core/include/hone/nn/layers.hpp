@@ -194,17 +194,42 @@ class AvgPool2d : public Layer {
   PoolAttrs attrs_;
 };
 
-/// Averages to `extent` by `extent`, which must divide the input's extents.
+/// See adaptive_avg_pool. In a trace the input's height and width can be free when `extents` is 1.
 class AdaptiveAvgPool2d : public Layer {
  public:
-  explicit AdaptiveAvgPool2d(int64_t extent = 1) : extent_(extent) {}
+  explicit AdaptiveAvgPool2d(Extents extents = 1) : extents_(extents.spread(2)) {}
   std::string kind() const override { return "AdaptiveAvgPool2d"; }
+
+ protected:
+  Tensor forward(const Tensor& x) override { return adaptive_avg_pool(x, extents_); }
+
+ private:
+  std::vector<int64_t> extents_;
+};
+
+enum class UpsampleMode : uint8_t {
+  nearest,
+  linear,  ///< Over all spatial axes: bilinear for images.
+  cubic,
+};
+enum class Corners : uint8_t {
+  free,
+  aligned,  ///< The corners' centres stay where they are; not for nearest.
+};
+
+/// torch.nn.Upsample: x (N, C, spatial..) with each spatial extent times `scale`, rounded down.
+class Upsample : public Layer {
+ public:
+  explicit Upsample(double scale, UpsampleMode mode = UpsampleMode::nearest,
+                    Corners corners = Corners::free);
+  std::string kind() const override { return "Upsample"; }
 
  protected:
   Tensor forward(const Tensor& x) override;
 
  private:
-  int64_t extent_;
+  double scale_;
+  ResizeAttrs attrs_;
 };
 
 /// Axes first to last become one.
@@ -235,6 +260,58 @@ class Function : public Layer {
   std::function<Tensor(const Tensor&)> fn_;
 };
 
+class Identity : public Layer {
+ public:
+  std::string kind() const override { return "Identity"; }
+
+ protected:
+  Tensor forward(const Tensor& x) override { return x; }
+};
+
+class Relu6 : public Layer {
+ public:
+  std::string kind() const override { return "Relu6"; }
+
+ protected:
+  Tensor forward(const Tensor& x) override { return x.clip(0, 6); }
+};
+
+class LeakyRelu : public Layer {
+ public:
+  explicit LeakyRelu(double slope = 0.01) : slope_(slope) {}
+  std::string kind() const override { return "LeakyRelu"; }
+
+ protected:
+  Tensor forward(const Tensor& x) override { return x.leaky_relu(slope_); }
+
+ private:
+  double slope_;
+};
+
+class Elu : public Layer {
+ public:
+  explicit Elu(double alpha = 1) : alpha_(alpha) {}
+  std::string kind() const override { return "Elu"; }
+
+ protected:
+  Tensor forward(const Tensor& x) override { return x.elu(alpha_); }
+
+ private:
+  double alpha_;
+};
+
+class Softmax : public Layer {
+ public:
+  explicit Softmax(int64_t axis = -1) : axis_(axis) {}
+  std::string kind() const override { return "Softmax"; }
+
+ protected:
+  Tensor forward(const Tensor& x) override { return x.softmax(axis_); }
+
+ private:
+  int64_t axis_;
+};
+
 #define HONE_ACTIVATION(Name, method)                               \
   class Name : public Layer {                                       \
    public:                                                          \
@@ -249,6 +326,7 @@ HONE_ACTIVATION(Silu, silu)
 HONE_ACTIVATION(Tanh, tanh)
 HONE_ACTIVATION(Sigmoid, sigmoid)
 HONE_ACTIVATION(HardSwish, hard_swish)
+HONE_ACTIVATION(HardSigmoid, hard_sigmoid)
 HONE_ACTIVATION(Softplus, softplus)
 #undef HONE_ACTIVATION
 

@@ -77,7 +77,8 @@ class Module {
   /// Parameters, then buffers. Shared, not copied: they do not change when the module does.
   std::vector<NamedTensor> state_dict() const;
   /// Errors: invalid_argument naming everything that is missing, unexpected or of another shape;
-  /// nothing changes then. Floating-point values are converted.
+  /// nothing changes then. Floating-point values are converted. Batch norm's num_batches_tracked
+  /// may be missing: ONNX files lack it. From a model: load_state_dict(weights(model)).
   Status load_state_dict(std::span<const NamedTensor> state, Match match = Match::exact);
 
  protected:
