@@ -1,20 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
-// hone convert, hone export: between ONNX and .hone.
+// hone convert, hone export: between ONNX and .hone; weights in and out.
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 
 #include "core/cli/commands.hpp"
 #include "core/cli/terminal.hpp"
+#include "hone/npz.hpp"
 #include "hone/onnx.hpp"
+#include "hone/safetensors.hpp"
+#include "hone/weights.hpp"
 
 namespace hone::cli {
 
 namespace {
 
 struct Args {
-  std::string model, out;
+  std::string model, out, weights;
+  std::vector<std::string> renamings;
 };
+
+// What a path ends in says which of the two formats of weights it is.
+enum class WeightFile { none, safetensors, npz };
+WeightFile kind_of(std::string_view path) {
+  if (path.ends_with(".safetensors")) return WeightFile::safetensors;
+  return path.ends_with(".npz") ? WeightFile::npz : WeightFile::none;
+}
+
+Result<std::vector<NamedTensor>> read_weights(const std::string& path) {
+  if (kind_of(path) == WeightFile::safetensors) {
+    HONE_ASSIGN(TensorFile file, load_safetensors(path));
+    return std::move(file.tensors);
+  }
+  if (kind_of(path) == WeightFile::none)
+    return invalid("weights '{}': expected a file that ends in .safetensors or .npz", path);
+  HONE_ASSIGN(const NpzReader file, NpzReader::open(path));
+  std::vector<NamedTensor> out;
+  for (const std::string& name : file.names()) {
+    HONE_ASSIGN(TensorData data, file.read(name));
+    out.push_back({name, std::move(data)});
+  }
+  return out;
+}
+
+Status write_weights(const Model& m, std::vector<NamedTensor> tensors, const std::string& path) {
+  if (kind_of(path) == WeightFile::safetensors)
+    return save_safetensors({std::move(tensors), m.metadata}, path);
+  std::vector<std::pair<std::string, TensorData>> arrays;
+  for (NamedTensor& t : tensors) arrays.emplace_back(std::move(t.name), std::move(t.data));
+  return write_npz(path, arrays);
+}
+
+Result<std::vector<Renaming>> renamings(const Args& a) {
+  std::vector<Renaming> out;
+  for (const std::string& text : a.renamings) {
+    HONE_ASSIGN(Renaming r, parse_renaming(text));
+    out.push_back(std::move(r));
+  }
+  return out;
+}
 
 int64_t size_of_file(const std::string& path) {
   std::error_code problem;
@@ -32,7 +76,13 @@ std::string summary(const Model& m) {
 }
 
 Status convert(const Args& a) {
-  HONE_ASSIGN(const Model m, open_model(a.model));
+  HONE_ASSIGN(Model m, open_model(a.model));
+  HONE_ASSIGN(const std::vector<Renaming> names, renamings(a));
+  if (!a.weights.empty()) {
+    HONE_ASSIGN(std::vector<NamedTensor> tensors, read_weights(a.weights));
+    rename(tensors, names);
+    HONE_TRY(set_weights(m, tensors).with_context(a.weights));
+  }
   HONE_TRY(save_model(m, a.out));
   std::printf("%s -> %s\n  %s, %s\n", a.model.c_str(), a.out.c_str(), summary(m).c_str(),
               bytes_text(size_of_file(a.out)).c_str());
@@ -41,10 +91,26 @@ Status convert(const Args& a) {
 
 Status export_model(const Args& a) {
   HONE_ASSIGN(const Model m, open_model(a.model));
-  HONE_TRY(export_onnx(m, a.out));
+  HONE_ASSIGN(const std::vector<Renaming> names, renamings(a));
+  if (kind_of(a.out) == WeightFile::none) {
+    if (!names.empty()) return invalid("--rename is for weights, '{}' is a whole model", a.out);
+    HONE_TRY(export_onnx(m, a.out));
+  } else {
+    std::vector<NamedTensor> tensors = weights(m);
+    rename(tensors, names);
+    HONE_TRY(write_weights(m, std::move(tensors), a.out));
+  }
   std::printf("%s -> %s\n  %s, %s\n", a.model.c_str(), a.out.c_str(), summary(m).c_str(),
               bytes_text(size_of_file(a.out)).c_str());
   return {};
+}
+
+void add_renamings(CLI::App& command, Args& args) {
+  command
+      .add_option("--rename", args.renamings,
+                  "Rename weights: FROM=TO, '*' on both sides stands for the same; the first that "
+                  "fits applies")
+      ->type_name("FROM=TO");
 }
 
 }  // namespace
@@ -56,14 +122,22 @@ void add_convert(CLI::App& app, Action& action) {
       ->required()
       ->type_name("MODEL");
   c->add_option("-o,--output", args->out, "The .hone file to write")->required()->type_name("FILE");
+  c->add_option("--weights", args->weights,
+                "Take all parameters and buffers from this file: .safetensors or .npz")
+      ->type_name("FILE");
+  add_renamings(*c, *args);
   c->callback([args, &action] { action = [args] { return convert(*args); }; });
 }
 
 void add_export(CLI::App& app, Action& action) {
   auto args = std::make_shared<Args>();
-  CLI::App* c = app.add_subcommand("export", "Write a model as ONNX");
+  CLI::App* c = app.add_subcommand("export", "Write a model as ONNX, or its weights alone");
   c->add_option("model", args->model, "The model: .hone or .onnx")->required()->type_name("MODEL");
-  c->add_option("-o,--output", args->out, "The .onnx file to write")->required()->type_name("FILE");
+  c->add_option("-o,--output", args->out,
+                "The file to write: .onnx, or .safetensors or .npz for the weights")
+      ->required()
+      ->type_name("FILE");
+  add_renamings(*c, *args);
   c->callback([args, &action] { action = [args] { return export_model(*args); }; });
 }
 

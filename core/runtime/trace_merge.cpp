@@ -5,9 +5,11 @@
 // The recordings must have the same operations in the same order. Where attributes differ they are
 // numbers that came from shapes; each is written in a way that follows the shape: an extent that a
 // reshape keeps is 0, the last one left over is -1, the end of a slice counts from the back, and a
-// shape made of named dimensions is computed from the inputs' shapes. What cannot be written so has
-// frozen the dimension and is named.
+// shape whose entries are multiples of extents and of their products is computed from shapes. What
+// cannot be written so has frozen the dimension and is named.
 #include <algorithm>
+#include <bit>
+#include <numeric>
 #include <optional>
 
 #include "core/runtime/tracer.hpp"
@@ -128,17 +130,17 @@ class Merge {
     if (n.op == &op::reshape) {
       if (const auto shape = free_reshape(id))
         return std::vector<Value>{b_.emit(op::reshape, inputs, ShapeAttrs{*shape, false})};
-      if (const Value shape = dynamic_shape(shapes_of<ShapeAttrs>(id)); shape.valid())
+      if (const Value shape = dynamic_shape(made_shapes(id), n.inputs[0]); shape.valid())
         return std::vector<Value>{
             b_.emit(op::reshape_dyn, {inputs[0], shape}, AllowZeroAttrs{true})};
     } else if (n.op == &op::expand) {
       if (const auto shape = free_expand(id))
         return std::vector<Value>{b_.emit(op::expand, inputs, ShapeAttrs{*shape, true})};
-      if (const Value shape = dynamic_shape(shapes_of<ShapeAttrs>(id)); shape.valid())
+      if (const Value shape = dynamic_shape(shapes_of<ShapeAttrs>(id), n.inputs[0]); shape.valid())
         return std::vector<Value>{b_.emit(op::expand_dyn, {inputs[0], shape})};
     } else if (n.op == &op::fill) {
       const FillAttrs& a = n.attrs.as<FillAttrs>();
-      if (const Value shape = dynamic_shape(shapes_of<FillAttrs>(id)); shape.valid())
+      if (const Value shape = dynamic_shape(shapes_of<FillAttrs>(id), kNone); shape.valid())
         return std::vector<Value>{b_.emit(op::fill_dyn, {shape}, FillDynAttrs{a.dtype, a.value})};
     } else if (n.op == &op::slice) {
       if (const auto attrs = free_slice(id))
@@ -154,6 +156,16 @@ class Merge {
     return out;
   }
 
+  // What the operation makes, with no 0 or -1 to look up.
+  std::vector<Ints> made_shapes(NodeId id) const {
+    std::vector<Ints> out;
+    for (size_t r = 0; r < runs_.size(); ++r) {
+      const Shape& made = shape(r, node(r, id).outputs[0]);
+      out.emplace_back(made.begin(), made.end());
+    }
+    return out;
+  }
+
   // Whether a number that run r gives as `number(r)` is `other(r)` in every run.
   template <class F, class G>
   bool agree(F number, G other) const {
@@ -163,12 +175,12 @@ class Merge {
   }
 
   std::optional<Ints> free_reshape(NodeId id) const {
-    const std::vector<Ints> wanted = shapes_of<ShapeAttrs>(id);
+    const std::vector<Ints> wanted = made_shapes(id);
     const ValueId in = node(0, id).inputs[0];
     Ints out = wanted[0];
     for (const Ints& w : wanted)
       if (w.size() != out.size() || std::count(w.begin(), w.end(), 0) != 0) return {};
-    int open = static_cast<int>(std::count(out.begin(), out.end(), -1));
+    int open = 0;
     for (size_t i = 0; i < out.size(); ++i) {
       const auto entry = [&](size_t r) { return wanted[r][i]; };
       if (agree(entry, [&](size_t) { return out[i]; })) continue;
@@ -232,37 +244,101 @@ class Merge {
     return out;
   }
 
-  // A shape as a value: constants, and extents of the graph's inputs where an entry follows a named
-  // dimension.
-  Value dynamic_shape(const std::vector<Ints>& wanted) {
-    const Ints first = wanted[0];
-    std::vector<Value> parts;
-    for (size_t i = 0; i < first.size(); ++i) {
-      for (const Ints& w : wanted)
-        if (w.size() != first.size()) return {};
-      const auto entry = [&](size_t r) { return wanted[r][i]; };
-      if (agree(entry, [&](size_t) { return first[i]; })) {
-        const int64_t fixed[] = {first[i]};
-        parts.push_back(b_.ints(fixed));
-        continue;
-      }
-      const auto extent = [&](size_t d) {
-        return [this, d](size_t r) { return runs_[r].extents[d]; };
-      };
-      size_t d = 0;
-      while (d < to_.dim_names.size() && !agree(entry, extent(d))) ++d;
-      if (d == to_.dim_names.size()) return {};
-      parts.push_back(extent_of(static_cast<int64_t>(d)));
+  // What an entry of a shape may follow: a named dimension, or an axis of the operation's input.
+  struct Source {
+    ValueId value;  // of `to_`, whose axis it is
+    int axis;
+    std::vector<int64_t> extents;  // in each run
+  };
+
+  std::vector<Source> sources(ValueId in) const {
+    constexpr size_t kMost = 8;  // subsets of them are tried
+    std::vector<Source> out;
+    for (size_t d = 0; d < to_.dim_names.size() && out.size() < kMost; ++d) {
+      Source s{kNone, 0, {}};
+      for (const Recording& r : runs_) s.extents.push_back(r.extents[d]);
+      for (ValueId v : to_.inputs)
+        for (int axis = 0; axis < to_.type(v).shape.rank() && s.value == kNone; ++axis)
+          if (to_.type(v).shape[axis] == -static_cast<int64_t>(d) - 1) s.value = v, s.axis = axis;
+      if (s.value != kNone) out.push_back(std::move(s));
     }
-    return parts.size() == 1 ? parts[0] : b_.emit(op::concat, parts, AxisAttrs{0});
+    if (in == kNone) return out;
+    for (int axis = 0; axis < shape(0, in).rank() && out.size() < kMost; ++axis) {
+      Source s{map_[static_cast<size_t>(in)].id(), axis, {}};
+      for (size_t r = 0; r < runs_.size(); ++r) s.extents.push_back(shape(r, in)[axis]);
+      if (std::count(s.extents.begin(), s.extents.end(), s.extents[0]) !=
+          static_cast<std::ptrdiff_t>(s.extents.size()))
+        out.push_back(std::move(s));
+    }
+    return out;
   }
 
-  Value extent_of(int64_t dim) {
-    for (ValueId v : to_.inputs)
-      for (int axis = 0; axis < to_.type(v).shape.rank(); ++axis)
-        if (to_.type(v).shape[axis] == -dim - 1)
-          return b_.emit(op::shape_of, {Value(&b_, v)}, ShapeOfAttrs{axis, axis + 1});
-    return {};
+  // A number that is `up / down` times the product of some sources in every run.
+  struct Ratio {
+    unsigned members = 0;  // a bit for each source
+    int64_t up = 0, down = 1;
+  };
+
+  // The fewest sources; among equals those that need no factor. One factor is chosen by the first
+  // run and the others check it, so a number that is no such product is not taken for one.
+  std::optional<Ratio> ratio_of(const Ints& number, std::span<const Source> all) const {
+    std::optional<Ratio> best;
+    const auto rank = [](const Ratio& r) {
+      return 2 * std::popcount(r.members) + (r.up == r.down ? 0 : 1);
+    };
+    for (unsigned members = 1; members < 1u << all.size(); ++members) {
+      const auto product = [&](size_t r) {
+        int64_t p = 1;
+        for (size_t i = 0; i < all.size(); ++i)
+          if (members >> i & 1) p *= all[i].extents[r];
+        return p;
+      };
+      const int64_t common = std::gcd(number[0], product(0));
+      if (common == 0) continue;
+      const Ratio ratio{members, number[0] / common, product(0) / common};
+      bool holds = true;
+      for (size_t r = 0; r < number.size(); ++r)
+        holds = holds && number[r] * ratio.down == ratio.up * product(r);
+      if (holds && (!best || rank(ratio) < rank(*best))) best = ratio;
+    }
+    return best;
+  }
+
+  Value emit_ratio(const Ratio& ratio, std::span<const Source> all) {
+    Value out;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!(ratio.members >> i & 1)) continue;
+      const Value extent = b_.emit(op::shape_of, {Value(&b_, all[i].value)},
+                                   ShapeOfAttrs{all[i].axis, all[i].axis + 1});
+      out = out.valid() ? b_.emit(op::mul, {out, extent}) : extent;
+    }
+    const int64_t up[] = {ratio.up}, down[] = {ratio.down};
+    if (ratio.up != 1) out = b_.emit(op::mul, {out, b_.ints(up)});
+    return ratio.down == 1 ? out : b_.emit(op::div, {out, b_.ints(down)});
+  }
+
+  // A shape as a value: constants, and where an entry changes, extents times each other and times a
+  // fixed ratio. `in` is the operation's input, or none.
+  Value dynamic_shape(const std::vector<Ints>& wanted, ValueId in) {
+    const Ints first = wanted[0];
+    for (const Ints& w : wanted)
+      if (w.size() != first.size()) return {};
+    const std::vector<Source> all = sources(in);
+    std::vector<std::optional<Ratio>> ratios;
+    for (size_t i = 0; i < first.size(); ++i) {
+      Ints number;
+      for (const Ints& w : wanted) number.push_back(w[i]);
+      const bool fixed = std::count(number.begin(), number.end(), first[i]) ==
+                         static_cast<std::ptrdiff_t>(number.size());
+      ratios.push_back(fixed ? Ratio{0, first[i], 1} : ratio_of(number, all));
+      if (!ratios.back()) return {};  // before anything is emitted
+    }
+    std::vector<Value> parts;
+    for (const std::optional<Ratio>& r : ratios) {
+      const int64_t fixed[] = {r->up};
+      parts.push_back(r->members == 0 ? b_.ints(fixed) : emit_ratio(*r, all));
+    }
+    return parts.size() == 1 ? parts[0] : b_.emit(op::concat, parts, AxisAttrs{0});
   }
 
   std::span<const Recording> runs_;

@@ -115,6 +115,34 @@ TEST_CASE("extents that the code reads stay free where shapes can say so") {
       {4, 2}, {7, 2}));
 }
 
+// Both entries of each shape change, so neither 0 nor -1 can say it.
+TEST_CASE("several free extents in one shape are computed from the inputs' shapes") {
+  const TraceInput in[] = {{"x", rand32({4, 6, 2}, 1), {"n", "t"}}};
+  const auto check = [&](const std::function<Tensor(const Tensor&)>& fn) {
+    const auto traced = [&](std::span<const Tensor> x) { return std::vector<Tensor>{fn(x[0])}; };
+    const Model model = must(trace(traced, in));
+    Session session = must(Session::create(model));
+    for (const Shape& shape : {Shape{2, 8, 2}, Shape{6, 2, 2}}) {
+      const Tensor x = rand32(shape, 5);
+      const TensorData inputs[] = {x.data()};
+      CHECK(test::same_bits(must(session.run(inputs))[0], fn(x).data()));
+    }
+  };
+  check([](const Tensor& x) { return x.reshape({x.size(0) * 2, x.size(1)}); });
+  check([](const Tensor& x) { return x.reshape({x.size(0) / 2, 4, x.size(1)}); });
+  check([](const Tensor& x) { return x.reshape({x.size(0) * x.size(1) / 2, 4, -1}); });
+  check([](const Tensor& x) {
+    return x.transpose(0, 1).reshape({x.size(1) / 2, 2, x.size(0) * 2, -1}).exp();
+  });
+  check([](const Tensor& x) {
+    const Tensor wide = concat({x, x}, 1);  // its axis 1 is twice t
+    return wide.reshape({wide.size(0) / 2, 2, wide.size(1) / 4, 8});
+  });
+  check([](const Tensor& x) {
+    return x + Tensor::ones({x.size(0), x.size(1) * 2, 1}).reshape({x.size(0), x.size(1), 2});
+  });
+}
+
 TEST_CASE("what freezes a dimension is named, with both forms") {
   const Status constant = trace_and_compare(
       [](const Tensor& x) {
