@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU backend: the list of implementations, best first.
 #include "backends/cpu/gemm_ops.hpp"
+#include "backends/cpu/gemm_recurrent.hpp"
 #include "backends/cpu/implementation.hpp"
 #include "backends/cpu/onednn.hpp"
 #include "backends/cpu/onednn_threadpool.hpp"
@@ -22,6 +23,15 @@ constexpr Implementation kImplementations[] = {
     {"gemm.conv_input_grad", &op::conv_input_grad, cpu::accepts_conv, cpu::lower_conv_input_grad},
     {"gemm.conv_weight_grad", &op::conv_weight_grad, cpu::accepts_conv,
      cpu::lower_conv_weight_grad},
+    {"gemm.rnn", &op::rnn_cells, cpu::accepts_recurrent, cpu::lower_recurrent<run_rnn_cells>},
+    {"gemm.rnn_grad", &op::rnn_cells_grad, cpu::accepts_recurrent,
+     cpu::lower_recurrent<run_rnn_cells_grad>},
+    {"gemm.gru", &op::gru_cells, cpu::accepts_recurrent, cpu::lower_recurrent<run_gru_cells>},
+    {"gemm.gru_grad", &op::gru_cells_grad, cpu::accepts_recurrent,
+     cpu::lower_recurrent<run_gru_cells_grad>},
+    {"gemm.lstm", &op::lstm_cells, cpu::accepts_recurrent, cpu::lower_recurrent<run_lstm_cells>},
+    {"gemm.lstm_grad", &op::lstm_cells_grad, cpu::accepts_recurrent,
+     cpu::lower_recurrent<run_lstm_cells_grad>},
 #endif
     {"none", nullptr, nullptr, nullptr},  // so that the list is never empty
 };

@@ -24,8 +24,14 @@ std::string take(std::unordered_set<std::string>& taken, std::string wish) {
 }
 
 bool is_left_out(const OutAttr& a) {
-  const auto* v = std::get_if<std::vector<int64_t>>(&a.value);
-  return v && v->empty();
+  return std::visit(
+      []<class T>(const T& v) {
+        if constexpr (requires { typename T::value_type; } && !std::is_same_v<T, std::string_view>)
+          return v.empty();
+        else
+          return false;
+      },
+      a.value);
 }
 
 }  // namespace
@@ -49,6 +55,12 @@ wire::Writer attribute_proto(const OutAttr& a) {
   } else if (const auto* t = std::get_if<TensorData>(&a.value)) {
     w.message(5, tensor_proto("", *t));
     w.integer(20, type(AttributeType::tensor));
+  } else if (const auto* d = std::get_if<std::vector<double>>(&a.value)) {
+    for (double x : *d) w.real(7, static_cast<float>(x));
+    w.integer(20, type(AttributeType::floats));
+  } else if (const auto* n = std::get_if<std::vector<std::string_view>>(&a.value)) {
+    for (std::string_view x : *n) w.text(9, x);
+    w.integer(20, type(AttributeType::strings));
   }
   return w;
 }

@@ -17,7 +17,9 @@ namespace hone::onnx {
 /// An attribute to write. An empty vector is left out.
 struct OutAttr {
   std::string_view name;
-  std::variant<int64_t, double, std::string_view, std::vector<int64_t>, TensorData> value;
+  std::variant<int64_t, double, std::string_view, std::vector<int64_t>, TensorData,
+               std::vector<double>, std::vector<std::string_view>>
+      value;
 };
 
 /// TensorProto of a tensor whose bytes stay where they are. Bytes in another file: see
@@ -68,6 +70,7 @@ class ExportCtx {
   }
   std::vector<std::string> inputs() const;
   DType dtype(int i) const { return state_.dtypes[static_cast<size_t>(id(i))]; }
+  const ValueInfo& input_info(int i) const { return state_.graph.value(id(i)); }
   /// Rank of input i, or -1 when it is not known.
   int rank(int i) const;
   std::string out(int k = 0) const {

@@ -14,12 +14,19 @@ namespace onnx {
 
 namespace {
 
-constexpr int kOldestOpset = 17, kNewestOpset = 22;
+constexpr int kOldestOpset = 17, kNewestOpset = 25;
 constexpr int64_t kInlineBytes = 1024;         // smaller tensors stay in the model file
 constexpr uint64_t kExternalAlignment = 4096;  // so that runtimes can map a tensor by itself
 
 // The IR version that came with an opset.
-int64_t ir_version_of(int opset) { return opset >= 21 ? 10 : opset >= 19 ? 9 : 8; }
+int64_t ir_version_of(int opset) {
+  return opset >= 25   ? 13
+         : opset >= 24 ? 12
+         : opset >= 23 ? 11
+         : opset >= 21 ? 10
+         : opset >= 19 ? 9
+                       : 8;
+}
 
 const ExportRule* find_rule(const OpDef* op) {
   const ExportRule* found = nullptr;

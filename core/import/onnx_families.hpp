@@ -10,7 +10,12 @@ namespace hone::onnx {
 #define HONE_ONNX_FAMILIES(F) \
   F(elementwise)              \
   F(activation)               \
-  F(reduce) F(shape) F(movement) F(index) F(linear) F(pool) F(norm) F(resize) F(select) F(training)
+  F(reduce)                   \
+  F(shape)                    \
+  F(movement)                 \
+  F(index)                    \
+  F(linear)                   \
+  F(pool) F(norm) F(resize) F(select) F(training) F(recurrent) F(vision) F(attention) F(signal)
 
 #define HONE_ONNX_FAMILY(name)                  \
   std::span<const ImportRule> name##_imports(); \

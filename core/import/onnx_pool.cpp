@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX's pooling.
 #include "core/import/onnx_families.hpp"
+#include "hone/vision_attrs.hpp"
 
 namespace hone::onnx {
 
@@ -21,8 +22,15 @@ PoolAttrs pool_attrs(ImportCtx& c) {
 
 void import_max_pool(ImportCtx& c) {
   if (!c.require(1)) return;
-  c.ignore("storage_order");  // of the indices
-  if (c.wants(1)) return c.unsupported("with the indices as second output");
+  const bool column_major = c.flag("storage_order");  // of the indices
+  if (c.wants(1)) {
+    const std::vector<Value> outs =
+        c.b.emit_all(op::max_pool_indices, c.inputs().first(1),
+                     MaxPoolIndicesAttrs{pool_attrs(c), column_major}, 2);
+    if (outs.size() < 2) return;
+    c.set(0, outs[0]);
+    return c.set(1, outs[1], {DType::i64, c.rank(0)});
+  }
   c.set(0, c.emit(op::max_pool, {c.in(0)}, pool_attrs(c)));
 }
 
@@ -36,7 +44,7 @@ void import_average_pool(ImportCtx& c) {
 }
 
 constexpr ImportRule kImports[] = {
-    {"AveragePool", 7, import_average_pool},
+    {"AveragePool", 1, import_average_pool},
     {"GlobalAveragePool", 1, import_same, &op::global_avg_pool},
     {"GlobalMaxPool", 1, import_same, &op::global_max_pool},
     {"MaxPool", 1, import_max_pool},

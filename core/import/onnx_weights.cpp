@@ -34,6 +34,7 @@ constexpr Slot kWeightSlots[] = {
     {"GroupNormalization", 1, 2},
     {"InstanceNormalization", 1, 2},
     {"LSTM", 1, 3},
+    {"LSTM", 7, 7},
     {"LayerNormalization", 1, 2},
     {"MatMul", 0, 1},
     {"PRelu", 1, 1},

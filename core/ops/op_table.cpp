@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of operators, made from op_list.inc.
+// The table of operators, made from op_list.inc and op_list_special.inc.
 #include "hone/op_table.hpp"
+
+#include "hone/special_ops.hpp"
 
 namespace hone {
 
@@ -8,6 +10,7 @@ std::span<const OpDef* const> all_ops() {
   static constexpr const OpDef* kOps[] = {
 #define HONE_OP(name) &op::name,
 #include "hone/op_list.inc"
+#include "hone/op_list_special.inc"
 #undef HONE_OP
   };
   return kOps;

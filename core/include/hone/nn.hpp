@@ -6,4 +6,5 @@
 #include "hone/nn/init.hpp"
 #include "hone/nn/layers.hpp"
 #include "hone/nn/module.hpp"
+#include "hone/nn/recurrent.hpp"
 #include "hone/nn/trace.hpp"
