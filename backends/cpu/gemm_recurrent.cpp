@@ -32,7 +32,7 @@ class RecurrentKernel final : public Kernel {
            Matrix{p.b, p.b_stride, p.trans_b}, p.c, p.c_stride, p.add ? Into::add : Into::assign,
            args.scratch + product_at_, args.pool);
     };
-    Status s = fn_({in_, out_, attrs_, args.scratch, args.pool}, product);
+    Status s = fn_({in_, out_, attrs_, args.scratch, args.pool}, product, kVectorActivations);
     return s.ok() ? s : s.with_context(who_);
   }
 

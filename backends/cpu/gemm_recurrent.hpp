@@ -7,7 +7,10 @@
 
 namespace hone::cpu {
 
-using RecurrentFn = Status (*)(const KernelArgs&, ProductFn<float>);
+using RecurrentFn = Status (*)(const KernelArgs&, ProductFn<float>, const FloatActivations&);
+
+/// Sigmoid and hyperbolic tangent over rows, vectorised.
+extern const FloatActivations kVectorActivations;
 
 bool accepts_recurrent(const Graph& g, const Node& n);
 Status lower_recurrent_with(Lowering& to, NodeId id, RecurrentFn fn);

@@ -43,25 +43,27 @@ Status infer_cells(InferCtx& c) {
 }
 
 template <class T>
-Status forward(const KernelArgs& args, ProductFn<wide_t<T>> product) {
+Status forward(const KernelArgs& args, ProductFn<wide_t<T>> product,
+               const FloatActivations* fast = nullptr) {
   using S = wide_t<T>;
   const RecurrentAttrs& attrs = args.attrs.as<RecurrentAttrs>();
   const bool linear = attrs.linear_before_reset;
-  HONE_ASSIGN(const Activations act, activations_of(attrs, kDefaults));
+  HONE_ASSIGN(Activations act, activations_of(attrs, kDefaults));
+  use(fast, act);
   const Extents e = extents_of(args.shape(0), args.shape(1));
   const int64_t n = e.hidden;
   const Lengths lengths(args, 3);
   Scratch scratch(args.scratch);
   S *z = scratch.take<S>(e.gates()), *h = scratch.take<S>(e.state()),
     *rh = scratch.take<S>(e.state()), *rb = scratch.take<S>(n);
-  const S* r = widened<S>(args.input<T>(1), 3 * n * n, scratch);
+  const S* r = transposed<S>(args.input<T>(1), 3 * n, n, scratch);
   load(args.input<T>(2), h, e.state());
   std::fill_n(rb, n, S(0));
   if (args.has(4)) load(args.input<T>(4), rb, n);
   for_steps(e.steps, attrs.direction == Direction::reverse, [&](int64_t t) {
     const T* x = args.input<T>(0) + t * e.gates();
     T *gates = args.output<T>(0) + t * e.gates(), *hs = args.output<T>(1) + t * e.state();
-    product({e.batch, linear ? 3 * n : 2 * n, n, h, n, r, n, true, z, 3 * n, false});
+    product({e.batch, linear ? 3 * n : 2 * n, n, h, n, r, 3 * n, false, z, 3 * n, false});
     for_rows(args.pool, e.batch, 3 * n, [&](int64_t b) {
       S *zb = z + b * 3 * n, *hb = h + b * n;
       for (int64_t k = 0; k < 2 * n; ++k) zb[k] += static_cast<S>(x[b * 3 * n + k]);
@@ -69,7 +71,7 @@ Status forward(const KernelArgs& args, ProductFn<wide_t<T>> product) {
       for (int64_t k = 0; k < n; ++k)
         rh[b * n + k] = zb[n + k] * (linear ? zb[2 * n + k] + rb[k] : hb[k]);
     });
-    if (!linear) product({e.batch, n, n, rh, n, r + 2 * n * n, n, true, z + 2 * n, 3 * n, false});
+    if (!linear) product({e.batch, n, n, rh, n, r + 2 * n, 3 * n, false, z + 2 * n, 3 * n, false});
     for_rows(args.pool, e.batch, 3 * n, [&](int64_t b) {
       S *zb = z + b * 3 * n, *hb = h + b * n, *candidate = zb + 2 * n;
       if (lengths.active(t, b)) {
@@ -92,7 +94,7 @@ int64_t forward_scratch(const NodeTypes& t) {
   const Extents e = extents_of(t.in[0]->shape, t.in[1]->shape);
   const DType d = t.in[0]->dtype;
   return piece(e.gates(), d) + 2 * piece(e.state(), d) + piece(e.hidden, d) +
-         widened_bytes(3 * e.hidden * e.hidden, d);
+         piece(3 * e.hidden * e.hidden, d);
 }
 
 // ---- the gradient
@@ -115,11 +117,13 @@ Status infer_grad(InferCtx& c) {
 }
 
 template <class T>
-Status backward(const KernelArgs& args, ProductFn<wide_t<T>> product) {
+Status backward(const KernelArgs& args, ProductFn<wide_t<T>> product,
+                const FloatActivations* fast = nullptr) {
   using S = wide_t<T>;
   const RecurrentAttrs& attrs = args.attrs.as<RecurrentAttrs>();
   const bool linear = attrs.linear_before_reset;
-  HONE_ASSIGN(const Activations act, activations_of(attrs, kDefaults));
+  HONE_ASSIGN(Activations act, activations_of(attrs, kDefaults));
+  use(fast, act);
   const Extents e = extents_of(args.shape(0), args.shape(2));
   const int64_t n = e.hidden;
   const Lengths lengths(args, 5);
@@ -307,11 +311,13 @@ void grad_of_cells(GradCtx& c) {
 
 }  // namespace
 
-Status run_gru_cells(const KernelArgs& args, ProductFn<float> product) {
-  return forward<float>(args, product);
+Status run_gru_cells(const KernelArgs& args, ProductFn<float> product,
+                     const FloatActivations& fast) {
+  return forward<float>(args, product, &fast);
 }
-Status run_gru_cells_grad(const KernelArgs& args, ProductFn<float> product) {
-  return backward<float>(args, product);
+Status run_gru_cells_grad(const KernelArgs& args, ProductFn<float> product,
+                          const FloatActivations& fast) {
+  return backward<float>(args, product, &fast);
 }
 
 // gru_cells(x, r, h0, lengths?, rb?): GRU over time in one direction, where x is the product of the

@@ -68,10 +68,12 @@ void step_forward(S* z, S* h, S* c, S* tmp, const S* p, int64_t n, const Activat
 }
 
 template <class T>
-Status forward(const KernelArgs& args, ProductFn<wide_t<T>> product) {
+Status forward(const KernelArgs& args, ProductFn<wide_t<T>> product,
+               const FloatActivations* fast = nullptr) {
   using S = wide_t<T>;
   const RecurrentAttrs& attrs = args.attrs.as<RecurrentAttrs>();
-  HONE_ASSIGN(const Activations act, activations_of(attrs, kDefaults));
+  HONE_ASSIGN(Activations act, activations_of(attrs, kDefaults));
+  use(fast, act);
   const Extents e = extents_of(args.shape(0), args.shape(1));
   const int64_t n = e.hidden;
   const Lengths lengths(args, 4);
@@ -79,7 +81,7 @@ Status forward(const KernelArgs& args, ProductFn<wide_t<T>> product) {
   S *z = scratch.take<S>(e.gates()), *h = scratch.take<S>(e.state()),
     *c = scratch.take<S>(e.state()), *tmp = scratch.take<S>(e.state()),
     *p = args.has(5) ? scratch.take<S>(3 * n) : nullptr;
-  const S* r = widened<S>(args.input<T>(1), 4 * n * n, scratch);
+  const S* r = transposed<S>(args.input<T>(1), 4 * n, n, scratch);
   load(args.input<T>(2), h, e.state());
   load(args.input<T>(3), c, e.state());
   if (p) load(args.input<T>(5), p, 3 * n);
@@ -87,7 +89,7 @@ Status forward(const KernelArgs& args, ProductFn<wide_t<T>> product) {
     const T* x = args.input<T>(0) + t * e.gates();
     T *gates = args.output<T>(0) + t * e.gates(), *hs = args.output<T>(1) + t * e.state(),
       *cs = args.output<T>(2) + t * e.state();
-    product({e.batch, 4 * n, n, h, n, r, n, true, z, 4 * n, false});
+    product({e.batch, 4 * n, n, h, n, r, 4 * n, false, z, 4 * n, false});
     for_rows(args.pool, e.batch, 4 * n, [&](int64_t b) {
       S* zb = z + b * 4 * n;
       if (lengths.active(t, b)) {
@@ -108,7 +110,7 @@ int64_t forward_scratch(const NodeTypes& t) {
   const Extents e = extents_of(t.in[0]->shape, t.in[1]->shape);
   const DType d = t.in[0]->dtype;
   return piece(e.gates(), d) + 3 * piece(e.state(), d) + piece(3 * e.hidden, d) +
-         widened_bytes(4 * e.hidden * e.hidden, d);
+         piece(4 * e.hidden * e.hidden, d);
 }
 
 // ---- the gradient
@@ -174,10 +176,12 @@ struct GradData {
 };
 
 template <class T>
-Status backward(const KernelArgs& args, ProductFn<wide_t<T>> product) {
+Status backward(const KernelArgs& args, ProductFn<wide_t<T>> product,
+                const FloatActivations* fast = nullptr) {
   using S = wide_t<T>;
   const RecurrentAttrs& attrs = args.attrs.as<RecurrentAttrs>();
-  HONE_ASSIGN(const Activations act, activations_of(attrs, kDefaults));
+  HONE_ASSIGN(Activations act, activations_of(attrs, kDefaults));
+  use(fast, act);
   const Extents e = extents_of(args.shape(0), args.shape(2));
   const int64_t n = e.hidden;
   const Lengths lengths(args, 5);
@@ -343,11 +347,13 @@ void grad_of_cells(GradCtx& c) {
 
 }  // namespace
 
-Status run_lstm_cells(const KernelArgs& args, ProductFn<float> product) {
-  return forward<float>(args, product);
+Status run_lstm_cells(const KernelArgs& args, ProductFn<float> product,
+                      const FloatActivations& fast) {
+  return forward<float>(args, product, &fast);
 }
-Status run_lstm_cells_grad(const KernelArgs& args, ProductFn<float> product) {
-  return backward<float>(args, product);
+Status run_lstm_cells_grad(const KernelArgs& args, ProductFn<float> product,
+                           const FloatActivations& fast) {
+  return backward<float>(args, product, &fast);
 }
 
 // lstm_cells(x, r, h0, c0, lengths?, p?): LSTM over time in one direction, where x is the product

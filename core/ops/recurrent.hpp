@@ -32,13 +32,17 @@ enum class Kind : uint8_t {
 struct Activation {
   Kind kind = Kind::tanh;
   double alpha = 0, beta = 0;
-  double clip = 0;  ///< Bounds the argument; 0: no bound.
+  double clip = 0;                              ///< Bounds the argument; 0: no bound.
+  void (*fast)(float* x, int64_t n) = nullptr;  ///< Does the same, for floats.
 };
 /// f, g, h of ONNX's formulas.
 using Activations = std::array<Activation, 3>;
 
 /// Errors: invalid_argument (an unknown name, a wrong number of them or of alphas).
 Result<Activations> activations_of(const RecurrentAttrs& attrs, std::string_view defaults);
+
+/// Takes the caller's loops where there is no bound (a bound is known again by its exact result).
+void use(const FloatActivations* fast, Activations& act);
 
 /// Names in a list that commas separate.
 int count_names(std::string_view list);
@@ -133,6 +137,16 @@ const S* widened(const T* from, int64_t n, Scratch& scratch) {
     load(from, copy, n);
     return copy;
   }
+}
+/// The transpose of a weight (rows, columns), as (columns, rows): what is multiplied with it in
+/// each step is then packed row by row.
+template <class S, class T>
+const S* transposed(const T* from, int64_t rows, int64_t columns, Scratch& scratch) {
+  S* copy = scratch.take<S>(rows * columns);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t k = 0; k < columns; ++k)
+      copy[k * rows + i] = static_cast<S>(from[i * columns + k]);
+  return copy;
 }
 inline int64_t widened_bytes(int64_t n, DType t) { return size_of(t) < 4 ? piece(n, t) : 0; }
 

@@ -161,7 +161,16 @@ Result<Activations> activations_of(const RecurrentAttrs& attrs, std::string_view
 }
 
 void apply(const Activation& act, double* x, int64_t n) { apply_to(act, x, n); }
-void apply(const Activation& act, float* x, int64_t n) { apply_to(act, x, n); }
+void apply(const Activation& act, float* x, int64_t n) {
+  act.fast ? act.fast(x, n) : apply_to(act, x, n);
+}
+void use(const FloatActivations* fast, Activations& act) {
+  for (Activation& a : act) {
+    if (!fast || a.clip > 0) continue;
+    if (a.kind == Kind::sigmoid) a.fast = fast->sigmoid;
+    if (a.kind == Kind::tanh) a.fast = fast->tanh;
+  }
+}
 void times_slope(const Activation& act, const double* y, double* g, int64_t n) {
   scale_by_slope(act, y, g, n);
 }

@@ -22,21 +22,23 @@ Status need_cells(const InferCtx& c, int lengths) {
 }
 
 template <class T>
-Status forward(const KernelArgs& args, ProductFn<wide_t<T>> product) {
+Status forward(const KernelArgs& args, ProductFn<wide_t<T>> product,
+               const FloatActivations* fast = nullptr) {
   using S = wide_t<T>;
   const RecurrentAttrs& attrs = args.attrs.as<RecurrentAttrs>();
-  HONE_ASSIGN(const Activations act, activations_of(attrs, kDefaults));
+  HONE_ASSIGN(Activations act, activations_of(attrs, kDefaults));
+  use(fast, act);
   const Shape& x = args.shape(0);
   const int64_t batch = x[1], n = x[2], state = batch * n;
   const Lengths lengths(args, 3);
   Scratch scratch(args.scratch);
   S *h = scratch.take<S>(state), *z = scratch.take<S>(state);
-  const S* r = widened<S>(args.input<T>(1), n * n, scratch);
+  const S* r = transposed<S>(args.input<T>(1), n, n, scratch);
   load(args.input<T>(2), h, state);
   for_steps(x[0], attrs.direction == Direction::reverse, [&](int64_t t) {
     const T* xt = args.input<T>(0) + t * state;
     T* y = args.output<T>(0) + t * state;
-    product({batch, n, n, h, n, r, n, true, z, n, false});
+    product({batch, n, n, h, n, r, n, false, z, n, false});
     for_rows(args.pool, batch, n, [&](int64_t b) {
       S *zb = z + b * n, *hb = h + b * n;
       if (lengths.active(t, b)) {
@@ -50,10 +52,12 @@ Status forward(const KernelArgs& args, ProductFn<wide_t<T>> product) {
 }
 
 template <class T>
-Status backward(const KernelArgs& args, ProductFn<wide_t<T>> product) {
+Status backward(const KernelArgs& args, ProductFn<wide_t<T>> product,
+                const FloatActivations* fast = nullptr) {
   using S = wide_t<T>;
   const RecurrentAttrs& attrs = args.attrs.as<RecurrentAttrs>();
-  HONE_ASSIGN(const Activations act, activations_of(attrs, kDefaults));
+  HONE_ASSIGN(Activations act, activations_of(attrs, kDefaults));
+  use(fast, act);
   const Shape& y = args.shape(0);
   const int64_t batch = y[1], n = y[2], state = batch * n;
   const Lengths lengths(args, 3);
@@ -85,7 +89,7 @@ Status backward(const KernelArgs& args, ProductFn<wide_t<T>> product) {
 int64_t cell_scratch(const NodeTypes& t) {
   const Shape& x = t.in[0]->shape;
   const DType d = t.in[0]->dtype;
-  return 3 * piece(x[1] * x[2], d) + widened_bytes(x[2] * x[2], d);
+  return 3 * piece(x[1] * x[2], d) + piece(x[2] * x[2], d);
 }
 
 double cell_flops(const NodeTypes& t) {
@@ -142,11 +146,13 @@ void grad_of_cells(GradCtx& c) {
 
 }  // namespace
 
-Status run_rnn_cells(const KernelArgs& args, ProductFn<float> product) {
-  return forward<float>(args, product);
+Status run_rnn_cells(const KernelArgs& args, ProductFn<float> product,
+                     const FloatActivations& fast) {
+  return forward<float>(args, product, &fast);
 }
-Status run_rnn_cells_grad(const KernelArgs& args, ProductFn<float> product) {
-  return backward<float>(args, product);
+Status run_rnn_cells_grad(const KernelArgs& args, ProductFn<float> product,
+                          const FloatActivations& fast) {
+  return backward<float>(args, product, &fast);
 }
 
 // rnn_cells(x, r, h0, lengths?): the loop over time in one direction, where x is the product of the

@@ -52,13 +52,25 @@ struct ProductCall {
 template <class S>
 using ProductFn = FunctionRef<void(const ProductCall<S>&)>;
 
-/// The f32 kernels of the loops over time, with the caller's product. Scratch: as the operators
-/// ask for.
-Status run_lstm_cells(const KernelArgs& args, ProductFn<float> product);
-Status run_lstm_cells_grad(const KernelArgs& args, ProductFn<float> product);
-Status run_gru_cells(const KernelArgs& args, ProductFn<float> product);
-Status run_gru_cells_grad(const KernelArgs& args, ProductFn<float> product);
-Status run_rnn_cells(const KernelArgs& args, ProductFn<float> product);
-Status run_rnn_cells_grad(const KernelArgs& args, ProductFn<float> product);
+/// x[i] = f(x[i]) for two activations that backends have faster.
+struct FloatActivations {
+  void (*sigmoid)(float* x, int64_t n);
+  void (*tanh)(float* x, int64_t n);
+};
+
+/// The f32 kernels of the loops over time, with the caller's product and activations. Scratch: as
+/// the operators ask for.
+Status run_lstm_cells(const KernelArgs& args, ProductFn<float> product,
+                      const FloatActivations& fast);
+Status run_lstm_cells_grad(const KernelArgs& args, ProductFn<float> product,
+                           const FloatActivations& fast);
+Status run_gru_cells(const KernelArgs& args, ProductFn<float> product,
+                     const FloatActivations& fast);
+Status run_gru_cells_grad(const KernelArgs& args, ProductFn<float> product,
+                          const FloatActivations& fast);
+Status run_rnn_cells(const KernelArgs& args, ProductFn<float> product,
+                     const FloatActivations& fast);
+Status run_rnn_cells_grad(const KernelArgs& args, ProductFn<float> product,
+                          const FloatActivations& fast);
 
 }  // namespace hone
