@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU backend: the list of implementations, best first.
+#include "backends/cpu/cpu_backend.hpp"
+
+#include <algorithm>
+
 #include "backends/cpu/gemm_ops.hpp"
 #include "backends/cpu/gemm_recurrent.hpp"
-#include "backends/cpu/implementation.hpp"
 #include "backends/cpu/onednn.hpp"
 #include "backends/cpu/onednn_threadpool.hpp"
 
@@ -10,41 +13,41 @@ namespace hone {
 
 namespace {
 
+using cpu::Family;
 using cpu::Implementation;
 
 constexpr Implementation kImplementations[] = {
 #if HONE_HAVE_ONEDNN
-    // Its convolutions stay out until their layouts can be trusted: see README.md beside this file.
-    {"onednn.matmul", &op::matmul, cpu::onednn_accepts_matmul, cpu::onednn_lower_matmul},
+    {Family::onednn, &op::matmul, cpu::onednn_accepts_matmul, cpu::onednn_lower_matmul},
+    {Family::onednn, &op::conv, cpu::onednn_accepts_conv, cpu::onednn_lower_conv},
+    {Family::onednn, &op::conv_input_grad, cpu::onednn_accepts_conv,
+     cpu::onednn_lower_conv_input_grad},
+    {Family::onednn, &op::conv_weight_grad, cpu::onednn_accepts_conv,
+     cpu::onednn_lower_conv_weight_grad},
 #endif
 #if HONE_HAVE_HIGHWAY
-    {"gemm.matmul", &op::matmul, cpu::accepts_matmul, cpu::lower_matmul},
-    {"gemm.conv", &op::conv, cpu::accepts_conv, cpu::lower_conv},
-    {"gemm.conv_input_grad", &op::conv_input_grad, cpu::accepts_conv, cpu::lower_conv_input_grad},
-    {"gemm.conv_weight_grad", &op::conv_weight_grad, cpu::accepts_conv,
-     cpu::lower_conv_weight_grad},
-    {"gemm.rnn", &op::rnn_cells, cpu::accepts_recurrent, cpu::lower_recurrent<run_rnn_cells>},
-    {"gemm.rnn_grad", &op::rnn_cells_grad, cpu::accepts_recurrent,
+    {Family::gemm, &op::matmul, cpu::accepts_matmul, cpu::lower_matmul},
+    {Family::gemm, &op::conv, cpu::accepts_conv, cpu::lower_conv},
+    {Family::gemm, &op::conv_input_grad, cpu::accepts_conv, cpu::lower_conv_input_grad},
+    {Family::gemm, &op::conv_weight_grad, cpu::accepts_conv, cpu::lower_conv_weight_grad},
+    {Family::gemm, &op::rnn_cells, cpu::accepts_recurrent, cpu::lower_recurrent<run_rnn_cells>},
+    {Family::gemm, &op::rnn_cells_grad, cpu::accepts_recurrent,
      cpu::lower_recurrent<run_rnn_cells_grad>},
-    {"gemm.gru", &op::gru_cells, cpu::accepts_recurrent, cpu::lower_recurrent<run_gru_cells>},
-    {"gemm.gru_grad", &op::gru_cells_grad, cpu::accepts_recurrent,
+    {Family::gemm, &op::gru_cells, cpu::accepts_recurrent, cpu::lower_recurrent<run_gru_cells>},
+    {Family::gemm, &op::gru_cells_grad, cpu::accepts_recurrent,
      cpu::lower_recurrent<run_gru_cells_grad>},
-    {"gemm.lstm", &op::lstm_cells, cpu::accepts_recurrent, cpu::lower_recurrent<run_lstm_cells>},
-    {"gemm.lstm_grad", &op::lstm_cells_grad, cpu::accepts_recurrent,
+    {Family::gemm, &op::lstm_cells, cpu::accepts_recurrent, cpu::lower_recurrent<run_lstm_cells>},
+    {Family::gemm, &op::lstm_cells_grad, cpu::accepts_recurrent,
      cpu::lower_recurrent<run_lstm_cells_grad>},
 #endif
-    {"none", nullptr, nullptr, nullptr},  // so that the list is never empty
+    {Family::gemm, nullptr, nullptr, nullptr},  // so that the list is never empty
 };
-
-const Implementation* choose(const Graph& g, NodeId id) {
-  const Node& n = g.node(id);
-  for (const Implementation& i : kImplementations)
-    if (i.op == n.op && i.accepts(g, n)) return &i;
-  return nullptr;
-}
 
 class CpuBackend final : public Backend {
  public:
+  CpuBackend() = default;
+  explicit CpuBackend(Family only) : all_(false), only_(only) {}
+
   std::string_view name() const override { return "cpu"; }
   bool claims(const Graph& g, NodeId node) const override { return choose(g, node) != nullptr; }
   Status lower(Lowering& to, std::span<const NodeId> region) const override {
@@ -58,6 +61,17 @@ class CpuBackend final : public Backend {
     }
     return {};
   }
+
+ private:
+  const Implementation* choose(const Graph& g, NodeId id) const {
+    const Node& n = g.node(id);
+    for (const Implementation& i : kImplementations)
+      if (i.op == n.op && (all_ || i.family == only_) && i.accepts(g, n)) return &i;
+    return nullptr;
+  }
+
+  bool all_ = true;
+  Family only_{};
 };
 
 }  // namespace
@@ -65,6 +79,15 @@ class CpuBackend final : public Backend {
 const Backend& default_backend() {
   static const CpuBackend backend;
   return backend;
+}
+
+const Backend* cpu::backend_of(Family family) {
+  static const CpuBackend onednn(Family::onednn), gemm(Family::gemm);
+  const bool built =
+      std::any_of(std::begin(kImplementations), std::end(kImplementations),
+                  [&](const Implementation& i) { return i.op && i.family == family; });
+  if (!built) return nullptr;
+  return family == Family::onednn ? &onednn : &gemm;
 }
 
 }  // namespace hone

@@ -7,8 +7,11 @@
 
 namespace hone::cpu {
 
+/// Where implementations come from.
+enum class Family : uint8_t { onednn, gemm };
+
 struct Implementation {
-  std::string_view name;  ///< "gemm.conv": as steps are called in profiles.
+  Family family;
   const OpDef* op;
   /// Whether it can run this node; types, attributes and the processor are known.
   bool (*accepts)(const Graph& g, const Node& node);

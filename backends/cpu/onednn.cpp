@@ -168,6 +168,17 @@ Result<PrimitiveDesc> reorder_desc(const Layout& from, const Layout& dest) {
   return PrimitiveDesc(pd);
 }
 
+constexpr std::string_view kReorder = "onednn.reorder";
+
+double flops_of(const Graph& g, NodeId id) {
+  const Node& n = g.node(id);
+  if (!n.op->flops) return 0;
+  std::vector<const TensorType*> in, out;
+  for (ValueId v : n.inputs) in.push_back(v == kNone ? nullptr : &g.type(v));
+  for (ValueId v : n.outputs) out.push_back(&g.type(v));
+  return n.op->flops({in, out, n.attrs});
+}
+
 }  // namespace
 
 Status add_primitive(Lowering& to, const_dnnl_primitive_desc_t pd, std::vector<Operand> reads,
@@ -180,6 +191,7 @@ Status add_primitive(Lowering& to, const_dnnl_primitive_desc_t pd, std::vector<O
   for (const Operand& o : writes) s.writes.push_back(o.buffer);
   s.node = node;
   s.kind = kind;
+  if (kind != kReorder) s.flops = flops_of(to.graph(), node);
   to.add(std::move(s));
   return {};
 }
@@ -194,7 +206,7 @@ Status add_reorder(Lowering& to, BufferId from, const Layout& from_layout, Buffe
   writes[0].arg = DNNL_ARG_TO;
   writes[0].buffer = dest;
   HONE_ASSIGN(writes[0].layout, dest_layout.clone());
-  return add_primitive(to, pd.get(), std::move(reads), std::move(writes), node, "onednn.reorder");
+  return add_primitive(to, pd.get(), std::move(reads), std::move(writes), node, kReorder);
 }
 
 Result<BufferId> in_layout(Lowering& to, ValueId v, const Layout& stored, const Layout& wanted,

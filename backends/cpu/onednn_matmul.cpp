@@ -51,17 +51,23 @@ Status onednn_lower_matmul(Lowering& to, NodeId id) {
   HONE_ASSIGN(const PrimitiveAttr attr, onednn_attributes());
   const Strided sa(a, c.rank(), attrs.trans_a), sb(b, c.rank(), attrs.trans_b);
   HONE_ASSIGN(Layout la, sa.layout());
-  HONE_ASSIGN(Layout lb,
-              sb.layout());  // as stored: packing would need the reorder that conv avoids
+  HONE_ASSIGN(const Layout stored_b, sb.layout());
+  // What never changes is packed once, as the primitive likes it best.
+  const bool pack = to.is_fixed(n.inputs[1]);
+  HONE_ASSIGN(Layout lb, pack ? Layout::any(sb.dims) : stored_b.clone());
   HONE_ASSIGN(Layout lc, Layout::plain(c.dims()));
   dnnl_primitive_desc_t raw = nullptr;
   HONE_TRY(onednn_status(dnnl_matmul_primitive_desc_create(&raw, engine, la.get(), lb.get(),
                                                            nullptr, lc.get(), attr.get()),
                          "matmul"));
   const PrimitiveDesc pd(raw);
+  if (pack) {
+    HONE_ASSIGN(lb, Layout::of(pd.get(), dnnl_query_weights_md));
+  }
+  HONE_ASSIGN(const BufferId b_buffer, in_layout(to, n.inputs[1], stored_b, lb, id));
   std::vector<Operand> reads, writes;
   reads.push_back({DNNL_ARG_SRC, to.of(n.inputs[0]), std::move(la)});
-  reads.push_back({DNNL_ARG_WEIGHTS, to.of(n.inputs[1]), std::move(lb)});
+  reads.push_back({DNNL_ARG_WEIGHTS, b_buffer, std::move(lb)});
   writes.push_back({DNNL_ARG_DST, to.of(n.outputs[0]), std::move(lc)});
   return add_primitive(to, pd.get(), std::move(reads), std::move(writes), id, "onednn.matmul");
 }

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/backends/harness.hpp"
+
+#include <cstring>
+
+#include "core/plan/program.hpp"
+
+namespace hone::test {
+
+namespace {
+
+// Bytes with a fence on both sides that must still stand afterwards. What is inside starts as NaN,
+// so that an element that nobody writes shows.
+class Fenced {
+ public:
+  explicit Fenced(int64_t bytes) : size_(static_cast<size_t>(bytes)) {
+    block_ = must(TensorData::allocate({DType::u8, {bytes + 2 * static_cast<int64_t>(kFence)}}));
+    std::memset(block_.mutable_data(), kMark, size_ + 2 * kFence);
+    std::memset(data(), 0xff, size_);
+  }
+  std::byte* data() { return static_cast<std::byte*>(block_.mutable_data()) + kFence; }
+  bool intact() const {
+    const unsigned char* p = static_cast<const unsigned char*>(block_.data());
+    for (size_t i = 0; i < kFence; ++i)
+      if (p[i] != kMark || p[kFence + size_ + i] != kMark) return false;
+    return true;
+  }
+
+ private:
+  static constexpr size_t kFence = 256;
+  static constexpr unsigned char kMark = 0x5a;
+  size_t size_;
+  TensorData block_;
+};
+
+class Machine {
+ public:
+  explicit Machine(const Program& p) : p_(p) {
+    for (const Buffer& b : p.buffers) memory_.emplace_back(owns(b) ? b.bytes : 0);
+    for (const Step& s : p.steps) scratch_.emplace_back(s.scratch_bytes);
+  }
+  void run(std::span<const TensorData> in, ThreadPool& pool) {
+    for (size_t i = 0; i < p_.buffers.size(); ++i) {
+      const Buffer& b = p_.buffers[i];
+      if (b.kind != BufferKind::packed) continue;
+      const Pack& pack = p_.packs[static_cast<size_t>(b.index)];
+      REQUIRE_OK(pack.fill(p_.graph.value(pack.source).data.data(), memory_[i].data()));
+    }
+    for (size_t i = 0; i < p_.steps.size(); ++i) {
+      const Step& s = p_.steps[i];
+      std::vector<void*> operands;
+      for (BufferId id : s.reads) operands.push_back(at(id, in));
+      for (BufferId id : s.writes) operands.push_back(at(id, in));
+      REQUIRE_OK(s.kernel->run({operands, scratch_[i].data(), pool}));
+    }
+    for (const Fenced& f : memory_) CHECK(f.intact());
+    for (const Fenced& f : scratch_) CHECK(f.intact());
+  }
+  const void* output() {
+    for (size_t i = 0; i < p_.buffers.size(); ++i)
+      if (p_.buffers[i].kind == BufferKind::output) return memory_[i].data();
+    return nullptr;
+  }
+
+ private:
+  static bool owns(const Buffer& b) {
+    return b.kind == BufferKind::arena || b.kind == BufferKind::packed ||
+           b.kind == BufferKind::output;
+  }
+  void* at(BufferId id, std::span<const TensorData> in) {
+    if (id == kNone) return nullptr;
+    const Buffer& b = p_.buffers[static_cast<size_t>(id)];
+    if (b.kind == BufferKind::input)
+      return const_cast<void*>(in[static_cast<size_t>(b.index)].data());
+    if (b.kind == BufferKind::constant || b.kind == BufferKind::state)
+      return const_cast<void*>(p_.graph.value(b.value).data.data());
+    if (b.shares != kNone) return at(b.shares, in);
+    return memory_[static_cast<size_t>(id)].data();
+  }
+
+  const Program& p_;
+  std::vector<Fenced> memory_, scratch_;
+};
+
+}  // namespace
+
+Value Case::input(const Shape& s, const char* name, uint64_t seed) {
+  in_.push_back(random_tensor({DType::f32, s}, seed));
+  return b_.input({DType::f32, s}, name);
+}
+
+Value Case::weights(const Shape& s, Weights w, const char* name, uint64_t seed) {
+  if (w == Weights::given) return input(s, name, seed);
+  return b_.state(StateRole::parameter, random_tensor({DType::f32, s}, seed), name);
+}
+
+TensorData Case::run(const Backend* backend, int threads) const {
+  const Program p = must(prepare(m_.graph, {backend, threads}));
+  const auto pool = make_thread_pool(threads);
+  Machine machine(p);
+  machine.run(in_, *pool);
+  const TensorType& type = m_.graph.type(m_.graph.outputs[0].value);
+  return must(TensorData::copy_of(
+      type, {static_cast<const std::byte*>(machine.output()), static_cast<size_t>(type.bytes())}));
+}
+
+void Case::check(Value y, const Backend& backend, Bits bits) {
+  constexpr double kTolerance = 1e-4;  // sums of up to some thousand products in another order
+  REQUIRE_OK(b_.status());
+  b_.output(y, "y");
+  const TensorData expected = run(nullptr, 1), one = run(&backend, 1), two = run(&backend, 2);
+  CHECK(all_close(one, expected, kTolerance, kTolerance));
+  CHECK(all_close(two, expected, kTolerance, kTolerance));
+  CHECK(same_bits(two, bits == Bits::for_any_threads ? one : run(&backend, 2)));
+}
+
+std::string Case::steps(const Backend& backend) const {
+  const Program p = must(prepare(m_.graph, {&backend, 1}));
+  std::string out;
+  for (const Step& s : p.steps) {
+    if (!out.empty()) out += ' ';
+    out += s.kind;
+  }
+  return out;
+}
+
+int64_t Case::packed_bytes(const Backend& backend) const {
+  return must(prepare(m_.graph, {&backend, 1})).packed_bytes;
+}
+
+std::vector<NamedBackend> built_backends() {
+  std::vector<NamedBackend> out{{"all", &default_backend()}};
+  const NamedBackend parts[] = {{"onednn", cpu::backend_of(cpu::Family::onednn)},
+                                {"gemm", cpu::backend_of(cpu::Family::gemm)}};
+  for (const NamedBackend& part : parts)
+    if (part.backend) out.push_back(part);
+  return out;
+}
+
+}  // namespace hone::test
