@@ -32,7 +32,8 @@ Result<Geometry> geometry_of(const Col2ImAttrs& a) {
   for (const auto* list : {&a.block, &a.strides, &a.dilations, &a.pads_begin, &a.pads_end})
     if (list->size() != rank && (list == &a.block || !list->empty()))
       return invalid("a list has {} entries for {} spatial axes", list->size(), rank);
-  constexpr int64_t kLargest = int64_t{1} << 31;
+  // Three of them multiply without overflow.
+  constexpr int64_t kLargest = int64_t{1} << 20;
   g.rank = static_cast<int>(rank);
   for (size_t k = 0; k < rank; ++k) {
     g.image[k] = a.image[k];

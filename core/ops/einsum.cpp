@@ -195,6 +195,14 @@ Operand summed(Operand o, const auto& keep) {
   return over.axes.empty() ? o : Operand{ops::sum(o.v, over), left};
 }
 
+// How many axes the product of two operands has: `wanted` ones and those of one side only.
+size_t product_rank(const Operand& a, const Operand& b, const Labels& wanted) {
+  size_t n = 0;
+  for (int label : a.labels) n += !has(b.labels, label) || has(wanted, label);
+  for (int label : b.labels) n += !has(a.labels, label);
+  return n;
+}
+
 // One matrix product: (batch.., left.., shared..) times (batch.., shared.., right..).
 Operand product(Operand a, Operand b, const Labels& wanted) {
   Labels batch, left, right, shared;
@@ -254,9 +262,8 @@ void decompose_einsum(DecomposeCtx& c) {
       continue;
     }
     total = summed(total, [&](int l) { return has(wanted, l) || has(o.labels, l); });
-    if (total.labels.size() + o.labels.size() > static_cast<size_t>(kMaxRank) &&
-        total.labels.size() > static_cast<size_t>(kMaxRank))
-      return c.fail("an intermediate result has too many axes");
+    if (product_rank(total, o, wanted) > static_cast<size_t>(kMaxRank))
+      return c.fail(format("an intermediate result has more than {} axes", kMaxRank));
     total = product(total, o, wanted);
     if (!total.v.valid()) return;
   }

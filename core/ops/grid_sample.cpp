@@ -313,6 +313,13 @@ Result<Shape> size_of_grid(const InferCtx& c) {
   if (!shape.ok()) return shape.status().with_context(c.who());
   if (shape->rank() != 4 && shape->rank() != 5)
     return c.error("the size is {}, expected (N, C, spatial..) with 2 or 3 spatial axes", *shape);
+  constexpr int64_t kMostPlaces = int64_t{1} << 26;
+  int64_t places = 1;
+  for (int k = 2; k < shape->rank(); ++k) {
+    if ((*shape)[k] < 1 || (*shape)[k] > kMostPlaces / places)
+      return c.error("a grid for {} is empty or too large", *shape);
+    places *= (*shape)[k];
+  }
   return shape;
 }
 

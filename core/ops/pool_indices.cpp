@@ -94,18 +94,13 @@ Status infer_unpool(InferCtx& c) {
   const size_t rank = static_cast<size_t>(c.shape(0).rank() - 2);
   if (a.kernel.size() != rank)
     return c.error("the kernel has {} axes, the input {} spatial ones", a.kernel.size(), rank);
-  for (const auto* list : {&a.strides, &a.pads_begin, &a.pads_end})
+  constexpr int64_t kLargest = int64_t{1} << 24;
+  for (const auto* list : {&a.kernel, &a.strides, &a.pads_begin, &a.pads_end}) {
     if (!list->empty() && list->size() != rank)
       return c.error("a list has {} entries for {} spatial axes", list->size(), rank);
-  if (c.has(2)) {
-    HONE_ASSIGN(const std::vector<int64_t> given, need_constant_ints(c, 2));
-    auto shape = Shape::make(given);
-    if (!shape.ok()) return shape.status().with_context(c.who());
-    if (shape->rank() != c.shape(0).rank() || (*shape)[0] != c.shape(0)[0] ||
-        (*shape)[1] != c.shape(0)[1])
-      return c.error("the output shape {} does not fit {}", *shape, c.shape(0));
-    c.out(c.dtype(0), *shape);
-    return {};
+    for (int64_t v : *list)
+      if (v < 0 || v > kLargest)
+        return c.error("a kernel, stride or pad is {}, outside [0, {}]", v, kLargest);
   }
   Shape y = c.shape(0);
   for (size_t k = 0; k < rank; ++k) {
@@ -116,6 +111,18 @@ Status infer_unpool(InferCtx& c) {
     extent = (extent - 1) * entry(a.strides, 1) + a.kernel[k] - entry(a.pads_begin, 0) -
              entry(a.pads_end, 0);
     if (extent < 1) return c.error("spatial axis {} would have extent {}", k, extent);
+  }
+  const auto bytes = checked_bytes(y, c.dtype(0));
+  if (!bytes.ok()) return bytes.status().with_context(c.who());
+  if (c.has(2)) {
+    HONE_ASSIGN(const std::vector<int64_t> given, need_constant_ints(c, 2));
+    auto shape = Shape::make(given);
+    if (!shape.ok()) return shape.status().with_context(c.who());
+    if (shape->rank() != c.shape(0).rank() || (*shape)[0] != c.shape(0)[0] ||
+        (*shape)[1] != c.shape(0)[1])
+      return c.error("the output shape {} does not fit {}", *shape, c.shape(0));
+    c.out(c.dtype(0), *shape);
+    return {};
   }
   c.out(c.dtype(0), y);
   return {};

@@ -90,7 +90,7 @@ Status need_regions(const InferCtx& c, const Shape& x, int rois, int batch) {
   constexpr int64_t kLargest = int64_t{1} << 20;
   if (a.height < 1 || a.width < 1 || a.height > kLargest || a.width > kLargest)
     return c.error("the output would be {} by {}", a.height, a.width);
-  if (a.sampling_ratio < 0 || a.sampling_ratio > kLargest)
+  if (a.sampling_ratio < 0 || a.sampling_ratio > static_cast<int64_t>(kMostSamples))
     return c.error("the sampling ratio is {}", a.sampling_ratio);
   return {};
 }

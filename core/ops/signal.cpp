@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kPi = 3.14159265358979323846264338327950;
 // No table or transform is longer.
-constexpr int64_t kLongest = int64_t{1} << 28;
+constexpr int64_t kLongest = int64_t{1} << 24;
 
 // A number that decides a shape.
 Result<int64_t> need_constant_number(const InferCtx& c, int input, std::string_view name) {
@@ -169,6 +169,8 @@ Status infer_stft(InferCtx& c) {
   if (f.step < 1 || f.length < 1 || f.length > f.samples)
     return c.error("frames of {} samples every {} do not fit a signal of {}", f.length, f.step,
                    f.samples);
+  if (f.count() > 16 * kLongest / f.length)
+    return c.error("{} frames of {} samples are too many", f.count(), f.length);
   if (f.parts == 2 && c.attrs<StftAttrs>().onesided)
     return c.error("a one-sided transform takes real numbers, got {}", c.in(0));
   c.out(c.dtype(0), {f.batch, f.count(), f.bins(c.attrs<StftAttrs>().onesided), 2});
@@ -241,6 +243,9 @@ Status infer_mel(InferCtx& c) {
   }
   if (edge[0] < 0 || edge[1] < edge[0] || 2 * edge[1] > static_cast<double>(v[2]))
     return c.error("the edges {} and {} Hz do not lie below half of {} Hz", edge[0], edge[1], v[2]);
+  if (v[0] > kLongest / (v[1] / 2 + 1)) return c.error("{} bins of {} are too many", v[0], v[1]);
+  if (c.attrs<OutDTypeAttrs>().dtype == DType::bool_)
+    return c.error("a filter bank cannot be of bool");
   c.out(c.attrs<OutDTypeAttrs>().dtype, {v[1] / 2 + 1, v[0]});
   return {};
 }

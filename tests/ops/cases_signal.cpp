@@ -46,6 +46,10 @@ OP_CASE(stft, {.in = {{2, 9, 1}, number(2), {4}}, .expect_shape = Shape{2, 3, 3,
 OP_CASE(stft, {.attrs = StftAttrs{.onesided = false},
                .in = {{1, 7, 2}, number(3), In::none(), number(4)},
                .expect_shape = Shape{1, 2, 4, 2}})
+OP_REJECTS(signal_window, {.in = {number(int64_t{1} << 40)}}, "the size is")
+OP_REJECTS(mel_weight_matrix,
+           {.in = {number(1 << 20), number(1 << 20), number(8192), hertz(0), hertz(4000)}},
+           "are too many")
 OP_REJECTS(stft, {.in = {{1, 3, 1}, number(1), {4}}}, "do not fit a signal of 3")
 
 OP_CASE(signal_window, {.in = {number(4)}, .expect = {{0, 0.5, 1, 0.5}}})

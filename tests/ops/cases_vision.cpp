@@ -66,6 +66,10 @@ OP_CASE(max_unpool,
          .in = {{2, 1, 2}, In::typed(DType::i64, {2, 1, 2}, {1, 2, 4, 7}), In::ints({2, 1, 5})},
          .expect_shape = Shape{2, 1, 5}})
 OP_REJECTS(max_unpool,
+           {.attrs = MaxUnpoolAttrs{.kernel = {2}, .strides = {int64_t{1} << 62}},
+            .in = {{1, 1, 2}, In::typed(DType::i64, {1, 1, 2}, {1, 2})}},
+           "a kernel, stride or pad is")
+OP_REJECTS(max_unpool,
            {.attrs = MaxUnpoolAttrs{.kernel = {2}, .strides = {2}},
             .in = {{1, 1, 2}, In::typed(DType::i64, {1, 2, 1}, {1, 2})}},
            "differ in shape")
@@ -76,6 +80,9 @@ OP_CASE(col2im_dyn, {.attrs = Col2ImAttrs{.strides = {2}},
                      .in = {{1, 4, 2}, In::ints({4}), In::ints({2})},
                      .expect_shape = Shape{1, 2, 4}})
 OP_CASE(im2col, {.attrs = kBlocks, .in = {{2, 2, 4, 5}}})
+OP_REJECTS(col2im,
+           {.attrs = Col2ImAttrs{.image = {int64_t{1} << 40}, .block = {1}}, .in = {{1, 1, 1}}},
+           "an extent, stride or dilation is")
 OP_REJECTS(col2im, {.attrs = kBlocks, .in = {{2, 12, 5}}}, "expected (N, C * 6, 6)")
 
 OP_CASE(einsum, {.attrs = sum_of("ij,jk->ik"), .in = {{2, 3}, {3, 4}}})
@@ -95,6 +102,10 @@ OP_CASE(einsum, {.attrs = sum_of("ij->"), .in = {{2, 3}}})
 OP_CASE(einsum, {.attrs = sum_of("ab,bc,cd->ad"), .in = {{2, 3}, {3, 2}, {2, 4}}})
 OP_CASE(einsum, {.attrs = sum_of("bhqd,bhkd->bhqk"), .in = {{1, 2, 2, 3}, {1, 2, 4, 3}}})
 OP_CASE(einsum, {.attrs = sum_of("abc,bd,ace->de"), .in = {{2, 3, 2}, {3, 2}, {2, 2, 3}}})
+OP_REJECTS(einsum,
+           {.attrs = sum_of("abcde,fghij,abcde,fghij->"),
+            .in = {{1, 1, 1, 1, 1}, {1, 1, 1, 1, 1}, {1, 1, 1, 1, 1}, {1, 1, 1, 1, 1}}},
+           "more than 8")
 OP_REJECTS(einsum, {.attrs = sum_of("ij,jk->ik"), .in = {{2, 3}, {4, 4}}}, "extents 3 and 4")
 OP_REJECTS(einsum, {.attrs = sum_of("ij->k"), .in = {{2, 3}}}, "one of its own")
 OP_REJECTS(einsum, {.attrs = sum_of("ij"), .in = {{2, 3, 4}}}, "does not fit 3 axes")
@@ -147,6 +158,7 @@ OP_CASE(affine_grid, {.in = {{2, 2, 3}, In::ints({2, 1, 3, 2})}, .expect_shape =
 OP_CASE(affine_grid, {.attrs = AffineGridAttrs{true}, .in = {{1, 3, 4}, In::ints({1, 1, 2, 2, 3})}})
 OP_CASE(affine_grid, {.in = {In::of({1, 2, 3}, {1, 0, 0, 0, 1, 0}), In::ints({1, 1, 1, 2})},
                       .expect = {{-0.5, 0, 0.5, 0}}})
+OP_REJECTS(affine_grid, {.in = {{1, 2, 3}, In::ints({1, 1, 1 << 20, 1 << 20})}}, "too large")
 OP_REJECTS(affine_grid, {.in = {{2, 2, 3}, In::ints({1, 1, 3, 2})}}, "expected [1, 2, 3]")
 
 OP_CASE(roi_align, {.attrs = RoiAlignAttrs{.height = 2, .width = 3, .sampling_ratio = 2},
