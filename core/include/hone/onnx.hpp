@@ -16,7 +16,7 @@ struct OnnxImportOptions {
   bool legacy_average_pool_divisor = false;
 };
 
-/// Reads an ONNX model, opsets 9 to 22; external data is mapped from beside the file. Dynamic axes
+/// Reads an ONNX model, opsets up to 25; external data is mapped from beside the file. Dynamic axes
 /// keep their names; floating-point initializers become parameters of their names
 /// (BatchNormalization's running statistics become buffers), shape-like integer ones constants.
 /// Operators are upgraded to their newest meaning. Errors: not_found, io_error, invalid_model
@@ -33,7 +33,7 @@ struct OnnxExportOptions {
   int64_t external_data_bytes = int64_t{3} << 29;
 };
 
-/// Writes an ONNX model of the lowest opset from 17 to 22 that has every operator used. Parameters,
+/// Writes an ONNX model of the lowest opset from 17 to 25 that has every operator used. Parameters,
 /// buffers and constants become initializers of their names; which is which stands in
 /// metadata_props ("hone.parameters", ...), for the way back. Errors: unsupported (one error naming
 /// every node that ONNX cannot say), not_found, io_error.
