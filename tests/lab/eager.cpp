@@ -80,7 +80,8 @@ int main(int argc, char** argv) {
   }
 
   std::printf("%-18s", "model");
-  for (std::string_view c : lab::columns()) std::printf("  %10s", std::string(c).c_str());
+  for (std::string_view c : lab::columns(options.f64))
+    std::printf("  %10s", std::string(c).c_str());
   std::printf("\n");
   int passed = 0, failed = 0;
   for (const lab::EagerModel& model : lab::eager_models()) {

@@ -305,7 +305,9 @@ class Comparison {
 
 }  // namespace
 
-std::span<const std::string_view> columns() { return kColumns; }
+std::span<const std::string_view> columns(bool f64) {
+  return std::span(kColumns).first(f64 ? std::size(kColumns) : std::size(kColumns) - 2);
+}
 
 Result<std::vector<Finding>> compare(const EagerModel& model, const std::string& folder,
                                      const CompareOptions& options) {

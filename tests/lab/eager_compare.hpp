@@ -24,7 +24,7 @@ struct CompareOptions {
 };
 
 /// The columns of the table, in the order of `compare`'s findings.
-std::span<const std::string_view> columns();
+std::span<const std::string_view> columns(bool f64);
 
 /// `folder` has model.onnx, input.npz, output.npz, train.npz and meta.json (README.md).
 Result<std::vector<Finding>> compare(const EagerModel& model, const std::string& folder,

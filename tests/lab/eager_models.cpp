@@ -164,6 +164,11 @@ Tensor classes_and_half_boxes(std::span<const Tensor> out, const TargetFn& targe
   return classes_last(out, target) + 0.5 * loss::smooth_l1(out[1], target("box"));
 }
 
+// The lab trains without dropout.
+template <class M>
+std::unique_ptr<nn::Module> make_mobilenet(Generator& rng) {
+  return std::make_unique<M>(rng, models::MobileNetOptions{.dropout = 0});
+}
 std::unique_ptr<nn::Module> make_bert(Generator& rng) {
   return std::make_unique<models::Bert>(rng, 4);
 }
@@ -188,8 +193,8 @@ constexpr EagerModel kModels[] = {
     {"mlp", make<models::Mlp, 784, 512, 256, 10>, run_layer, classes_last},
     {"lenet", make<models::LeNet>, run_layer, classes_last},
     {"resnet18", make<models::ResNet18>, run_layer, classes_last},
-    {"mobilenet_v2", make<models::MobileNetV2>, run_layer, classes_last},
-    {"mobilenet_v3_small", make<models::MobileNetV3Small>, run_layer, classes_last},
+    {"mobilenet_v2", make_mobilenet<models::MobileNetV2>, run_layer, classes_last},
+    {"mobilenet_v3_small", make_mobilenet<models::MobileNetV3Small>, run_layer, classes_last},
     {"bert_tiny", make_bert, run_bert, classes_last},
     {"gpt_tiny", make<models::Gpt>, run_layer, classes_last},
     {"unet", make<models::UNet, 16, 4>, run_layer, classes_of_pixels},
