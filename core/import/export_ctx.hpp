@@ -115,7 +115,20 @@ class ExportCtx {
 };
 
 /// Which dtype the outputs have.
-enum class OutType : uint8_t { first, second, third, boolean, index, attribute };
+enum class OutType : uint8_t {
+  first,  ///< That of the first input, ...
+  second,
+  third,
+  eighth,
+  boolean,
+  index,            ///< i64
+  first_and_mask,   ///< Output 0 has that of the first input, output 1 is a bool.
+  first_and_index,  ///< Output 0 has that of the first input, output 1 is an index.
+  i32,
+  attribute,           ///< The one that an attribute names.
+  third_or_attribute,  ///< That of the third input, without one that of the attribute.
+  u8_and_scale,        ///< u8, but f32 for output 1.
+};
 
 /// How one of Hone's operators is said in ONNX.
 struct ExportRule {

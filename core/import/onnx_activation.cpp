@@ -30,6 +30,18 @@ void import_celu(ImportCtx& c) {
                   {c.emit(op::elu, {c.emit(op::div, {c.in(0), alpha})}, AlphaAttrs{1.0}), alpha}));
 }
 
+// Before opset 7 a vector of slopes had one for each channel, axis 1.
+void import_prelu_by_channel(ImportCtx& c) {
+  if (!c.require(2)) return;
+  if (c.rank(0) < 0 || c.rank(1) < 0) return c.unsupported("with an unknown rank");
+  const ValueInfo& slope = c.b.graph().value(c.in(1).id());
+  const bool one = slope.typed && slope.type.shape.concrete() && slope.type.numel() == 1;
+  std::vector<int64_t> behind;
+  for (int64_t i = 1; i < c.rank(0) - 1 && c.rank(1) == 1 && !one; ++i) behind.push_back(i);
+  const Value s = behind.empty() ? c.in(1) : c.emit(op::unsqueeze, {c.in(1)}, AxesAttrs{behind});
+  c.set(0, c.emit(op::prelu, {c.in(0), s}));
+}
+
 void import_hard_sigmoid(ImportCtx& c) {
   if (!c.require(1)) return;
   const AlphaBetaAttrs attrs{c.attr("alpha", 0.2), c.attr("beta", 0.5)};
@@ -59,6 +71,27 @@ void import_thresholded_relu(ImportCtx& c) {
   c.set(0, c.emit(op::where, {above, c.in(0), c.scalar(0, c.dtype(0))}));
 }
 
+// x - bias above lambd, x + bias below -lambd, 0 between.
+void import_shrink(ImportCtx& c) {
+  if (!c.require(1)) return;
+  const DType t = c.dtype(0);
+  const double lambd = c.attr("lambd", 0.5), bias = c.attr("bias", 0.0);
+  const Value x = c.in(0), shift = c.scalar(bias, t);
+  const Value below = c.emit(op::less, {x, c.scalar(-lambd, t)});
+  const Value above = c.emit(op::greater, {x, c.scalar(lambd, t)});
+  const Value inner = c.emit(op::where, {above, c.emit(op::sub, {x, shift}), c.scalar(0, t)});
+  c.set(0, c.emit(op::where, {below, c.emit(op::add, {x, shift}), inner}));
+}
+
+// x * sigmoid(alpha * x)
+void import_swish(ImportCtx& c) {
+  if (!c.require(1)) return;
+  const double alpha = c.attr("alpha", 1.0);
+  if (alpha == 1) return c.set(0, c.emit(op::silu, {c.in(0)}));
+  const Value scaled = c.emit(op::mul, {c.in(0), c.scalar(alpha, c.dtype(0))});
+  c.set(0, c.emit(op::mul, {c.in(0), c.emit(op::sigmoid, {scaled})}));
+}
+
 void import_softmax(ImportCtx& c) {
   if (c.require(1)) c.set(0, c.emit(*c.rule.op, {c.in(0)}, AxisAttrs{c.attr("axis", int64_t{-1})}));
 }
@@ -77,22 +110,27 @@ void import_softmax_of_matrix(ImportCtx& c) {
 
 constexpr ImportRule kImports[] = {
     {"Celu", 12, import_celu},
-    {"Elu", 6, import_elu},
+    {"Elu", 1, import_elu},
     {"Gelu", 20, import_gelu},
-    {"HardSigmoid", 6, import_hard_sigmoid},
+    {"HardSigmoid", 1, import_hard_sigmoid},
     {"HardSwish", 14, import_same, &op::hard_swish},
-    {"LeakyRelu", 6, import_leaky_relu},
+    {"Hardmax", 1, import_softmax_of_matrix, &op::hardmax},
+    {"Hardmax", 13, import_softmax, &op::hardmax},
+    {"LeakyRelu", 1, import_leaky_relu},
     {"LogSoftmax", 1, import_softmax_of_matrix, &op::log_softmax},
     {"LogSoftmax", 13, import_softmax, &op::log_softmax},
     {"Mish", 18, import_mish},
+    {"PRelu", 1, import_prelu_by_channel},
     {"PRelu", 7, import_same, &op::prelu},
-    {"Relu", 6, import_same, &op::relu},
-    {"Selu", 6, import_selu},
-    {"Sigmoid", 6, import_same, &op::sigmoid},
+    {"Relu", 1, import_same, &op::relu},
+    {"Selu", 1, import_selu},
+    {"Shrink", 9, import_shrink},
+    {"Sigmoid", 1, import_same, &op::sigmoid},
     {"Softmax", 1, import_softmax_of_matrix, &op::softmax},
     {"Softmax", 13, import_softmax, &op::softmax},
     {"Softplus", 1, import_same, &op::softplus},
     {"Softsign", 1, import_softsign},
+    {"Swish", 24, import_swish},
     {"ThresholdedRelu", 10, import_thresholded_relu},
 };
 
@@ -122,6 +160,7 @@ constexpr ExportRule kExports[] = {
     {&op::gelu, "Gelu", export_gelu},
     {&op::hard_sigmoid, "HardSigmoid", export_hard_sigmoid},
     {&op::hard_swish, "HardSwish"},
+    {&op::hardmax, "Hardmax", export_axis},
     {&op::leaky_relu, "LeakyRelu", export_alpha},
     {&op::log_softmax, "LogSoftmax", export_axis},
     {&op::prelu, "PRelu"},

@@ -233,11 +233,50 @@ class Exporter {
     };
     FindDType attribute;
     n.attrs.visit(attribute);
-    const DType dtypes[] = {input(0),     input(1),   input(2),
-                            DType::bool_, DType::i64, attribute.found};
-    for (ValueId v : n.outputs)
-      if (!graph_.value(v).typed)
-        s.dtypes[static_cast<size_t>(v)] = dtypes[static_cast<size_t>(out)];
+    const bool has_third = n.inputs.size() > 2 && n.inputs[2] != kNone;
+    for (size_t k = 0; k < n.outputs.size(); ++k) {
+      const ValueId v = n.outputs[k];
+      if (graph_.value(v).typed) continue;
+      DType& dtype = s.dtypes[static_cast<size_t>(v)];
+      switch (out) {
+        case OutType::first:
+          dtype = input(0);
+          break;
+        case OutType::second:
+          dtype = input(1);
+          break;
+        case OutType::third:
+          dtype = input(2);
+          break;
+        case OutType::eighth:
+          dtype = input(7);
+          break;
+        case OutType::boolean:
+          dtype = DType::bool_;
+          break;
+        case OutType::index:
+          dtype = DType::i64;
+          break;
+        case OutType::first_and_mask:
+          dtype = k == 0 ? input(0) : DType::bool_;
+          break;
+        case OutType::first_and_index:
+          dtype = k == 0 ? input(0) : DType::i64;
+          break;
+        case OutType::i32:
+          dtype = DType::i32;
+          break;
+        case OutType::attribute:
+          dtype = attribute.found;
+          break;
+        case OutType::third_or_attribute:
+          dtype = has_third ? input(2) : attribute.found;
+          break;
+        case OutType::u8_and_scale:
+          dtype = k == 1 ? DType::f32 : DType::u8;
+          break;
+      }
+    }
   }
 
   // Inputs, weights and outputs keep their names whatever happens; the rest takes what is left.

@@ -7,15 +7,12 @@
 
 namespace hone::onnx {
 
+// clang-format off
 #define HONE_ONNX_FAMILIES(F) \
-  F(elementwise)              \
-  F(activation)               \
-  F(reduce)                   \
-  F(shape)                    \
-  F(movement)                 \
-  F(index)                    \
-  F(linear)                   \
-  F(pool) F(norm) F(resize) F(select) F(training) F(recurrent) F(vision) F(attention) F(signal)
+  F(elementwise) F(activation) F(reduce) F(shape) F(movement) F(index) F(linear) F(pool) \
+  F(norm) F(resize) F(select) F(training) F(recurrent) F(vision) F(attention) F(signal) \
+  F(quantize) F(optimizers)
+// clang-format on
 
 #define HONE_ONNX_FAMILY(name)                  \
   std::span<const ImportRule> name##_imports(); \

@@ -244,6 +244,7 @@ class Importer {
     for (std::string_view out : n.outputs)
       wanted.push_back(!out.empty() && body.read.contains(out));
     ImportCtx c(state_, rule, n, opset, std::move(inputs), std::move(wanted));
+    if (opset < 6) c.ignore("consumed_inputs");  // a hint about memory
     rule.import(c);
     if (!c.status().ok())
       return invalid_model("node '{}' ({}): {}", name, n.op_type, c.status().message());

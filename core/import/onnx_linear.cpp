@@ -26,6 +26,7 @@ void import_matmul(ImportCtx& c) {
 
 void import_gemm(ImportCtx& c) {
   if (!c.require(2)) return;
+  c.ignore("broadcast");  // before opset 7: that the bias may have fewer rows
   const GemmAttrs attrs{c.attr("alpha", 1.0), c.attr("beta", 1.0), c.flag("transA"),
                         c.flag("transB")};
   c.set(0, c.emit(op::gemm, {c.in(0), c.in(1), c.in(2)}, attrs), {c.dtype(0), 2});
@@ -69,7 +70,7 @@ void import_conv_transpose(ImportCtx& c) {
 constexpr ImportRule kImports[] = {
     {"Conv", 1, import_conv},
     {"ConvTranspose", 1, import_conv_transpose},
-    {"Gemm", 7, import_gemm},
+    {"Gemm", 1, import_gemm},
     {"MatMul", 1, import_matmul},
 };
 

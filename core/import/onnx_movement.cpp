@@ -2,6 +2,7 @@
 // ONNX's operators that move elements without computing: transposing, joining, cutting, padding,
 // repeating.
 #include "core/import/onnx_families.hpp"
+#include "hone/op_attrs_index.hpp"
 
 namespace hone::onnx {
 
@@ -30,8 +31,8 @@ void import_tile(ImportCtx& c) {
 
 void import_concat(ImportCtx& c) {
   if (!c.require(1)) return;
-  if (!c.has_attr("axis")) return c.fail("attribute 'axis' is missing");
-  c.set(0, c.b.emit(op::concat, c.inputs(), AxisAttrs{c.attr("axis", int64_t{0})}));
+  if (c.opset >= 4 && !c.has_attr("axis")) return c.fail("attribute 'axis' is missing");
+  c.set(0, c.b.emit(op::concat, c.inputs(), AxisAttrs{c.attr("axis", int64_t{1})}));
 }
 
 // Sizes are an input from opset 13 on, an attribute before. Without sizes the parts are equal; from
@@ -41,7 +42,12 @@ void import_split(ImportCtx& c) {
   SplitAttrs attrs{c.attr("axis", int64_t{0}), {}, 0};
   if (c.has(1)) {
     const auto sizes = c.ints(1);
-    if (!sizes) return c.unsupported("with sizes that are computed");
+    if (!sizes) {
+      const auto outs =
+          c.b.emit_all(op::split_dyn, c.inputs().first(2), AxisAttrs{attrs.axis}, c.outputs());
+      for (size_t i = 0; i < outs.size(); ++i) c.set(static_cast<int>(i), outs[i]);
+      return;
+    }
     attrs.sizes = *sizes;
   } else {
     attrs.sizes = c.attr_ints("split");
@@ -124,7 +130,9 @@ void import_pad(ImportCtx& c) {
 void import_trilu(ImportCtx& c) {
   if (!c.require(1)) return;
   const auto k = c.has(1) ? c.number(1) : 0.0;
-  if (!k) return c.unsupported("with a diagonal that is computed");
+  if (!k)
+    return c.set(0,
+                 c.emit(op::trilu_dyn, {c.in(0), c.in(1)}, TriluDynAttrs{c.flag("upper", true)}));
   c.set(0,
         c.emit(op::trilu, {c.in(0)}, TriluAttrs{static_cast<int64_t>(*k), c.flag("upper", true)}));
 }
@@ -174,16 +182,30 @@ void import_space_to_depth(ImportCtx& c) {
   c.set(0, s.reshape(moved, {n, s.times(depth, block * block), h, w}), {c.dtype(0), 4});
 }
 
+void import_center_crop_pad(ImportCtx& c) {
+  if (c.require(2))
+    c.set(0, c.emit(op::center_crop_pad_dyn, {c.in(0), c.in(1)}, AxesAttrs{c.attr_ints("axes")}));
+}
+
+void import_reverse_sequence(ImportCtx& c) {
+  if (!c.require(2)) return;
+  const ReverseSequenceAttrs attrs{c.attr("batch_axis", int64_t{1}),
+                                   c.attr("time_axis", int64_t{0})};
+  c.set(0, c.emit(op::reverse_sequence, {c.in(0), c.in(1)}, attrs));
+}
+
 constexpr ImportRule kImports[] = {
-    {"Concat", 4, import_concat},
+    {"CenterCropPad", 18, import_center_crop_pad},
+    {"Concat", 1, import_concat},
     {"DepthToSpace", 1, import_depth_to_space},
     {"Expand", 8, import_expand},
     {"Pad", 2, import_pad_attributes},
     {"Pad", 11, import_pad},
+    {"ReverseSequence", 10, import_reverse_sequence},
     {"Slice", 1, import_slice_attributes},
     {"Slice", 10, import_slice},
     {"SpaceToDepth", 1, import_space_to_depth},
-    {"Split", 2, import_split},
+    {"Split", 1, import_split},
     {"Tile", 6, import_tile},
     {"Transpose", 1, import_transpose},
     {"Trilu", 14, import_trilu},
@@ -245,19 +267,42 @@ void export_trilu(ExportCtx& c) {
           {{"upper", int64_t{a.upper}}});
 }
 
+void export_split_dyn(ExportCtx& c) {
+  c.write("Split", c.inputs(), {{"axis", c.attrs<AxisAttrs>().axis}});
+}
+
+void export_trilu_dyn(ExportCtx& c) {
+  c.write("Trilu", c.inputs(), {{"upper", int64_t{c.attrs<TriluDynAttrs>().upper}}});
+}
+
+void export_center_crop_pad(ExportCtx& c) {
+  c.need(18);
+  c.write("CenterCropPad", c.inputs(), {{"axes", c.attrs<AxesAttrs>().axes}});
+}
+
+void export_reverse_sequence(ExportCtx& c) {
+  const ReverseSequenceAttrs& a = c.attrs<ReverseSequenceAttrs>();
+  c.write("ReverseSequence", c.inputs(),
+          {{"batch_axis", a.batch_axis}, {"time_axis", a.time_axis}});
+}
+
 constexpr ExportRule kExports[] = {
+    {&op::center_crop_pad_dyn, "CenterCropPad", export_center_crop_pad},
     {&op::concat, "Concat", export_concat},
     {&op::expand, "Expand", export_expand},
     {&op::expand_dyn, "Expand"},
     {&op::pad, "Pad", export_pad},
     {&op::pad_dyn, "Pad", export_pad_dyn},
+    {&op::reverse_sequence, "ReverseSequence", export_reverse_sequence},
     {&op::slice, "Slice", export_slice},
     {&op::slice_dyn, "Slice"},
     {&op::split, "Split", export_split},
+    {&op::split_dyn, "Split", export_split_dyn},
     {&op::tile, "Tile", export_tile},
     {&op::tile_dyn, "Tile"},
     {&op::transpose, "Transpose", export_transpose},
     {&op::trilu, "Trilu", export_trilu},
+    {&op::trilu_dyn, "Trilu", export_trilu_dyn},
 };
 
 }  // namespace

@@ -11,6 +11,25 @@ namespace {
 // 1 - 0.9 as 0.1, not as 0.09999999999999998.
 double one_minus(double v) { return std::round((1 - v) * 1e12) / 1e12; }
 
+// Training spelled out: normalised with the batch's statistics, and the running ones moved on as
+// outputs. The population variance goes into them, as ONNX says.
+void import_batch_statistics(ImportCtx& c) {
+  const double momentum = c.attr("momentum", 0.9);
+  const std::vector<Value> outs = c.b.emit_all(op::batch_norm_train, c.inputs().first(3),
+                                               NormAttrs{.eps = c.attr("epsilon", 1e-5)}, 3);
+  if (outs.size() < 3) return;
+  c.set(0, outs[0]);
+  const DType statistic = c.dtype(0) == DType::f64 ? DType::f64 : DType::f32;
+  for (int k = 1; k <= 2; ++k) {
+    const DType t = c.dtype(2 + k);
+    Value batch = outs[static_cast<size_t>(k)];
+    if (t != statistic) batch = c.emit(op::cast, {batch}, CastAttrs{t});
+    const Value old_part = c.emit(op::mul, {c.in(2 + k), c.scalar(momentum, t)});
+    const Value new_part = c.emit(op::mul, {batch, c.scalar(one_minus(momentum), t)});
+    c.set(k, c.emit(op::add, {old_part, new_part}), {t, 1});
+  }
+}
+
 // ONNX's momentum is the share of the old value, Hone's that of the new one. Exported in training
 // mode, the running variance takes the population variance as ONNX says; otherwise the unbiased
 // one, as where the model came from.
@@ -19,6 +38,7 @@ void import_batch_norm(ImportCtx& c) {
   c.ignore("is_test");
   if (!c.flag("spatial", true)) return c.unsupported("with spatial=0");
   const bool training = c.flag("training_mode");
+  if (training && (c.wants(1) || c.wants(2))) return import_batch_statistics(c);
   for (int k = 1; k < c.outputs(); ++k)
     if (c.wants(k)) return c.unsupported("with the statistics as outputs");
   const BatchNormAttrs attrs{c.attr("epsilon", 1e-5), one_minus(c.attr("momentum", 0.9)),
@@ -72,10 +92,10 @@ void import_group_norm_by_group(ImportCtx& c) {
 }
 
 constexpr ImportRule kImports[] = {
-    {"BatchNormalization", 7, import_batch_norm},
+    {"BatchNormalization", 1, import_batch_norm},
     {"GroupNormalization", 18, import_group_norm_by_group},
     {"GroupNormalization", 21, import_group_norm},
-    {"InstanceNormalization", 6, import_instance_norm},
+    {"InstanceNormalization", 1, import_instance_norm},
     {"LayerNormalization", 17, import_layer_norm},
     {"RMSNormalization", 23, import_rms_norm},
 };
@@ -84,6 +104,16 @@ void export_batch_norm(ExportCtx& c) {
   const BatchNormAttrs& a = c.attrs<BatchNormAttrs>();
   c.write("BatchNormalization", c.inputs(),
           {{"epsilon", a.eps}, {"momentum", one_minus(a.momentum)}});
+}
+
+// BatchNormalization in training, with none of the old statistics kept: what it takes for them
+// (here the bias, which has their shape) counts nothing.
+void export_batch_norm_train(ExportCtx& c) {
+  const bool half = c.dtype(0) == DType::f16 || c.dtype(0) == DType::bf16;
+  if (half) return c.unsupported("in half precision");
+  c.write(
+      "BatchNormalization", {c.in(0), c.in(1), c.in(2), c.in(2), c.in(2)},
+      {{"epsilon", c.attrs<NormAttrs>().eps}, {"momentum", 0.0}, {"training_mode", int64_t{1}}});
 }
 
 // x / sqrt(mean(x^2) + eps), over the last axes.
@@ -163,6 +193,7 @@ void export_group_norm(ExportCtx& c) {
 
 constexpr ExportRule kExports[] = {
     {&op::batch_norm, "BatchNormalization", export_batch_norm},
+    {&op::batch_norm_train, "BatchNormalization", export_batch_norm_train},
     {&op::group_norm, "GroupNormalization", export_group_norm},
     {&op::instance_norm, "InstanceNormalization", export_instance_norm},
     {&op::layer_norm, "LayerNormalization", export_layer_norm},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX's reductions, ArgMax and ArgMin, CumSum.
 #include "core/import/onnx_families.hpp"
+#include "hone/op_attrs_index.hpp"
 
 namespace hone::onnx {
 
@@ -55,6 +56,45 @@ Value without_reduction(ImportCtx& c, Around around) {
   return x;
 }
 
+// The form of a reduction whose axes are an input.
+const OpDef& dyn_of(const OpDef& op) {
+  return &op == &op::sum    ? op::sum_dyn
+         : &op == &op::mean ? op::mean_dyn
+         : &op == &op::max  ? op::max_dyn
+         : &op == &op::min  ? op::min_dyn
+                            : op::prod_dyn;
+}
+
+// The same with axes that are computed.
+Value reduce_dyn(ImportCtx& c, Around around, const ReduceDynAttrs& attrs) {
+  const Value x = c.in(0), axes = c.in(1);
+  const auto by = [&](const OpDef& op, Value v, const ReduceDynAttrs& a) {
+    return c.emit(dyn_of(op), {v, axes}, a);
+  };
+  switch (around) {
+    case Around::nothing:
+      return by(*c.rule.op, x, attrs);
+    case Around::abs:
+      return by(op::sum, c.emit(op::abs, {x}), attrs);
+    case Around::square:
+      return by(op::sum, c.emit(op::mul, {x, x}), attrs);
+    case Around::norm:
+      return c.emit(op::sqrt, {by(op::sum, c.emit(op::mul, {x, x}), attrs)});
+    case Around::log:
+      return c.emit(op::log, {by(op::sum, x, attrs)});
+    case Around::log_exp:
+      break;
+  }
+  const double bound = largest(c.dtype(0));
+  const auto finite_max = [&](const ReduceDynAttrs& a) {
+    return c.emit(op::stop_gradient,
+                  {c.emit(op::clip, {by(op::max, x, a)}, ClipAttrs{-bound, bound})});
+  };
+  const Value shifted =
+      c.emit(op::exp, {c.emit(op::sub, {x, finite_max({true, attrs.noop_with_empty_axes})})});
+  return c.emit(op::add, {c.emit(op::log, {by(op::sum, shifted, attrs)}), finite_max(attrs)});
+}
+
 Value reduce(ImportCtx& c, Around around, const ReduceAttrs& attrs) {
   const Value x = c.in(0);
   switch (around) {
@@ -79,20 +119,29 @@ int rank_without(int rank, size_t axes, bool keepdims) {
   return axes == 0 ? 0 : std::max(0, rank - static_cast<int>(axes));
 }
 
+// Since opset 20 bools have a maximum (any) and a minimum (all): those of 0 and 1.
+void import_bool_extremum(ImportCtx& c) {
+  if (!c.require(1)) return;
+  const ReduceDynAttrs attrs{c.flag("keepdims", true), c.flag("noop_with_empty_axes")};
+  const Value x = c.emit(op::cast, {c.in(0)}, CastAttrs{DType::u8});
+  const Value y = c.emit(dyn_of(*c.rule.op), {x, c.in(1)}, attrs);
+  c.set(0, c.emit(op::cast, {y}, CastAttrs{DType::bool_}),
+        {DType::bool_, attrs.keepdims ? c.rank(0) : -1});
+}
+
 // Axes are an input from opset 18 on (ReduceSum: 13), an attribute before.
 template <Around kAround>
 void import_reduction(ImportCtx& c) {
   if (!c.require(1)) return;
+  if (kAround == Around::nothing && c.opset >= 20 && c.dtype(0) == DType::bool_)
+    return import_bool_extremum(c);
   ReduceAttrs attrs;
   attrs.keepdims = c.flag("keepdims", true);
-  if (c.has(1)) {
-    const auto axes = c.ints(1);
-    if (!axes) return c.unsupported("with axes that are computed");
-    attrs.axes = *axes;
-  } else {
-    attrs.axes = c.attr_ints("axes");
-  }
   const bool noop = c.flag("noop_with_empty_axes");
+  if (c.has(1) && !c.ints(1))
+    return c.set(0, reduce_dyn(c, kAround, {attrs.keepdims, noop}),
+                 {c.dtype(0), attrs.keepdims ? c.rank(0) : -1});
+  attrs.axes = c.has(1) ? *c.ints(1) : c.attr_ints("axes");
   if (attrs.axes.empty() && noop) return c.set(0, without_reduction(c, kAround));
   c.set(0, reduce(c, kAround, attrs),
         {c.dtype(0), rank_without(c.rank(0), attrs.axes.size(), attrs.keepdims)});
@@ -109,9 +158,10 @@ void import_arg(ImportCtx& c) {
 void import_cumsum(ImportCtx& c) {
   if (!c.require(2)) return;
   const auto axis = c.ints(1);
-  if (!axis || axis->size() != 1) return c.unsupported("with an axis that is computed");
-  c.set(0, c.emit(op::cumsum, {c.in(0)},
-                  CumsumAttrs{axis->front(), c.flag("exclusive"), c.flag("reverse")}));
+  const bool exclusive = c.flag("exclusive"), reverse = c.flag("reverse");
+  if (!axis || axis->size() != 1)
+    return c.set(0, c.emit(op::cumsum_dyn, {c.in(0), c.in(1)}, CumsumDynAttrs{exclusive, reverse}));
+  c.set(0, c.emit(op::cumsum, {c.in(0)}, CumsumAttrs{axis->front(), exclusive, reverse}));
 }
 
 constexpr ImportRule kImports[] = {
@@ -140,6 +190,21 @@ void export_reduction(ExportCtx& c) {
   c.write(c.rule.op_type, {c.in(0)}, {keepdims, {"axes", a.axes}});
 }
 
+// Axes as an input: since opset 18, ReduceSum's since 13.
+void export_reduction_dyn(ExportCtx& c) {
+  const ReduceDynAttrs& a = c.attrs<ReduceDynAttrs>();
+  if (c.rule.op != &op::sum_dyn) c.need(18);
+  c.write(c.rule.op_type, c.inputs(),
+          {{"keepdims", int64_t{a.keepdims}},
+           {"noop_with_empty_axes", int64_t{a.noop_with_empty_axes}}});
+}
+
+void export_cumsum_dyn(ExportCtx& c) {
+  const CumsumDynAttrs& a = c.attrs<CumsumDynAttrs>();
+  c.write("CumSum", c.inputs(),
+          {{"exclusive", int64_t{a.exclusive}}, {"reverse", int64_t{a.reverse}}});
+}
+
 void export_arg(ExportCtx& c) {
   const ArgAttrs& a = c.attrs<ArgAttrs>();
   c.write(c.rule.op_type, {c.in(0)},
@@ -158,11 +223,17 @@ constexpr ExportRule kExports[] = {
     {&op::argmax, "ArgMax", export_arg, OutType::index},
     {&op::argmin, "ArgMin", export_arg, OutType::index},
     {&op::cumsum, "CumSum", export_cumsum},
+    {&op::cumsum_dyn, "CumSum", export_cumsum_dyn},
     {&op::max, "ReduceMax", export_reduction},
     {&op::mean, "ReduceMean", export_reduction},
     {&op::min, "ReduceMin", export_reduction},
     {&op::prod, "ReduceProd", export_reduction},
     {&op::sum, "ReduceSum", export_reduction},
+    {&op::max_dyn, "ReduceMax", export_reduction_dyn},
+    {&op::mean_dyn, "ReduceMean", export_reduction_dyn},
+    {&op::min_dyn, "ReduceMin", export_reduction_dyn},
+    {&op::prod_dyn, "ReduceProd", export_reduction_dyn},
+    {&op::sum_dyn, "ReduceSum", export_reduction_dyn},
 };
 
 }  // namespace

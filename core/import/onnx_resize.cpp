@@ -40,37 +40,21 @@ void import_resize_asymmetric(ImportCtx& c) {
 ResizeAttrs resize_attrs(ImportCtx& c) {
   ResizeAttrs a;
   a.mode = c.attr_enum("mode", {"nearest", "linear", "cubic"}, ResizeMode::nearest);
-  a.coordinates = c.attr_enum(
-      "coordinate_transformation_mode",
-      {"half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric"},
-      CoordinateMode::half_pixel);
+  a.coordinates = c.attr_enum("coordinate_transformation_mode",
+                              {"half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel",
+                               "half_pixel_symmetric", "tf_crop_and_resize"},
+                              CoordinateMode::half_pixel);
   a.nearest =
       c.attr_enum("nearest_mode", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"},
                   NearestMode::round_prefer_floor);
   a.cubic_a = c.attr("cubic_coeff_a", -0.75);
   a.exclude_outside = c.flag("exclude_outside");
-  c.ignore("extrapolation_value");  // for tf_crop_and_resize, which is unsupported
-  if (c.flag("antialias")) c.unsupported("with antialias=1");
-  if (c.attr("keep_aspect_ratio_policy", std::string_view("stretch")) != "stretch")
-    c.unsupported("with a keep_aspect_ratio_policy");
+  a.extrapolation = c.attr("extrapolation_value", 0.0);
+  a.antialias = c.flag("antialias");
+  a.aspect = c.attr_enum("keep_aspect_ratio_policy", {"stretch", "not_larger", "not_smaller"},
+                         AspectRatio::stretch);
+  a.axes = c.attr_ints("axes");
   return a;
-}
-
-// `part` has one entry for each of `axes`: spread over all axes, the others are taken from `whole`,
-// a vector.
-Value spread(ImportCtx& c, Value part, std::span<const int64_t> axes, Value whole) {
-  std::vector<Value> entries;
-  for (int axis = 0; axis < c.rank(0); ++axis) {
-    Value from = whole;
-    int64_t at = axis;
-    for (size_t i = 0; i < axes.size(); ++i)
-      if (front_axis(axes[i], c.rank(0)) == axis) {
-        from = part;
-        at = static_cast<int64_t>(i);
-      }
-    entries.push_back(c.emit(op::slice, {from}, SliceAttrs{{at}, {at + 1}, {0}, {}}));
-  }
-  return c.b.emit(op::concat, entries, AxisAttrs{0});
 }
 
 // An input of no elements is as good as left out.
@@ -81,20 +65,14 @@ Value given(ImportCtx& c, int i) {
 
 void import_resize(ImportCtx& c) {
   if (!c.require(1)) return;
-  const ResizeAttrs attrs = resize_attrs(c);
-  const std::vector<int64_t> axes = c.attr_ints("axes");
-  Value scales = given(c, 2), sizes = given(c, 3);
-  if (scales.valid() == sizes.valid())
-    return c.fail("exactly one of scales and sizes must be given");
-  if (!axes.empty()) {
-    if (c.rank(0) < 0) return c.unsupported("with axes for an input whose rank is not known");
-    const TensorType ones{c.dtype(2), {c.rank(0)}};
-    if (scales.valid())
-      scales =
-          spread(c, scales, axes, c.b.emit(op::fill, {}, FillAttrs{{c.rank(0)}, ones.dtype, 1}));
-    else
-      sizes = spread(c, sizes, axes, c.shape_of(c.in(0)));
-  }
+  ResizeAttrs attrs = resize_attrs(c);
+  const bool crops = attrs.coordinates == CoordinateMode::tf_crop_and_resize;
+  const Value scales = given(c, 2), sizes = given(c, 3), roi = crops ? given(c, 1) : Value();
+  if (!scales.valid() && !sizes.valid()) return c.fail("one of scales and sizes must be given");
+  const bool rare = attrs.antialias || crops || attrs.aspect != AspectRatio::stretch ||
+                    !attrs.axes.empty() || (scales.valid() && sizes.valid());
+  if (rare) return c.set(0, c.emit(op::resize_dyn, {c.in(0), scales, sizes, roi}, attrs));
+  attrs.extrapolation = 0;  // for crops only
   emit_resize(c, attrs, scales, sizes);
 }
 
@@ -110,8 +88,10 @@ std::string_view name_of(E e) {
   return enum_names(e)[static_cast<size_t>(e)];
 }
 
-void write_resize(ExportCtx& c, const ResizeAttrs& a, std::string scales, std::string sizes) {
+void write_resize(ExportCtx& c, const ResizeAttrs& a, std::string scales, std::string sizes,
+                  std::string roi = {}) {
   if (a.coordinates == CoordinateMode::half_pixel_symmetric) c.need(19);
+  if (a.antialias || a.aspect != AspectRatio::stretch || !a.axes.empty()) c.need(18);
   std::vector<OutAttr> attrs = {{"mode", name_of(a.mode)},
                                 {"coordinate_transformation_mode", name_of(a.coordinates)},
                                 {"nearest_mode", name_of(a.nearest)}};
@@ -119,7 +99,13 @@ void write_resize(ExportCtx& c, const ResizeAttrs& a, std::string scales, std::s
     attrs.push_back({"cubic_coeff_a", a.cubic_a});
     attrs.push_back({"exclude_outside", int64_t{a.exclude_outside}});
   }
-  c.write("Resize", {c.in(0), "", std::move(scales), std::move(sizes)}, std::move(attrs));
+  if (a.antialias) attrs.push_back({"antialias", int64_t{1}});
+  if (a.aspect != AspectRatio::stretch)
+    attrs.push_back({"keep_aspect_ratio_policy", name_of(a.aspect)});
+  if (a.extrapolation != 0) attrs.push_back({"extrapolation_value", a.extrapolation});
+  attrs.push_back({"axes", a.axes});
+  c.write("Resize", {c.in(0), std::move(roi), std::move(scales), std::move(sizes)},
+          std::move(attrs));
 }
 
 void export_resize(ExportCtx& c) {
@@ -131,7 +117,9 @@ void export_resize(ExportCtx& c) {
   write_resize(c, a, c.tensor(*t), "");
 }
 
-void export_resize_dyn(ExportCtx& c) { write_resize(c, c.attrs<ResizeAttrs>(), c.in(1), c.in(2)); }
+void export_resize_dyn(ExportCtx& c) {
+  write_resize(c, c.attrs<ResizeAttrs>(), c.in(1), c.in(2), c.in(3));
+}
 
 constexpr ExportRule kExports[] = {
     {&op::resize, "Resize", export_resize},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX's operators on shapes, and those that make tensors of nothing: constants, fills, ranges.
 #include "core/import/onnx_families.hpp"
+#include "hone/op_attrs_index.hpp"
 
 namespace hone::onnx {
 
@@ -13,6 +14,13 @@ void import_reshape(ImportCtx& c) {
   c.set(0, c.reshape(c.in(0), c.in(1), c.flag("allowzero")), {c.dtype(0), rank});
 }
 
+void import_reshape_attribute(ImportCtx& c) {
+  if (!c.require(1)) return;
+  const std::vector<int64_t> shape = c.attr_ints("shape");
+  c.set(0, c.emit(op::reshape, {c.in(0)}, ShapeAttrs{shape, false}),
+        {c.dtype(0), static_cast<int>(shape.size())});
+}
+
 void import_flatten(ImportCtx& c) {
   if (!c.require(1)) return;
   c.set(0, c.emit(op::flatten, {c.in(0)}, AxisAttrs{c.attr("axis", int64_t{1})}), {c.dtype(0), 2});
@@ -22,14 +30,17 @@ void import_flatten(ImportCtx& c) {
 void import_axes(ImportCtx& c) {
   if (!c.require(1)) return;
   AxesAttrs attrs;
+  const bool removes = c.rule.op == &op::squeeze;
   if (c.has(1)) {
     const auto axes = c.ints(1);
-    if (!axes) return c.unsupported("with axes that are computed");
+    if (!axes) {
+      const OpDef& dyn = removes ? op::squeeze_dyn : op::unsqueeze_dyn;
+      return c.set(0, c.emit(dyn, {c.in(0), c.in(1)}), {c.dtype(0), -1});
+    }
     attrs.axes = *axes;
   } else {
     attrs.axes = c.attr_ints("axes");
   }
-  const bool removes = c.rule.op == &op::squeeze;
   const int count = static_cast<int>(attrs.axes.size());
   int rank = c.rank(0) < 0 ? -1 : removes ? std::max(0, c.rank(0) - count) : c.rank(0) + count;
   if (removes && count == 0) rank = -1;
@@ -96,11 +107,25 @@ void import_range(ImportCtx& c) {
   if (c.require(3)) c.set(0, c.emit(op::range_dyn, {c.in(0), c.in(1), c.in(2)}), {c.dtype(0), 1});
 }
 
+void import_eye_like(ImportCtx& c) {
+  if (!c.require(1)) return;
+  EyeLikeAttrs attrs{c.dtype(0), c.attr("k", int64_t{0})};
+  if (c.has_attr("dtype")) {
+    const ElemType to = static_cast<ElemType>(c.attr("dtype", int64_t{0}));
+    const auto dtype = dtype_of(to);
+    if (!dtype) return c.unsupported("of {}", to);
+    attrs.dtype = *dtype;
+  }
+  c.set(0, c.emit(op::eye_like, {c.in(0)}, attrs), {attrs.dtype, 2});
+}
+
 constexpr ImportRule kImports[] = {
     {"Constant", 1, import_constant},
     {"ConstantOfShape", 9, import_constant_of_shape},
+    {"EyeLike", 9, import_eye_like},
     {"Flatten", 1, import_flatten},
     {"Range", 11, import_range},
+    {"Reshape", 1, import_reshape_attribute},
     {"Reshape", 5, import_reshape},
     {"Shape", 1, import_shape},
     {"Size", 1, import_size},
@@ -151,7 +176,14 @@ void export_fill_dyn(ExportCtx& c) {
   write_fill(c, c.in(0), a.dtype, a.value);
 }
 
+void export_eye_like(ExportCtx& c) {
+  const EyeLikeAttrs& a = c.attrs<EyeLikeAttrs>();
+  c.write("EyeLike", {c.in(0)},
+          {{"dtype", static_cast<int64_t>(elem_type_of(a.dtype))}, {"k", a.k}});
+}
+
 constexpr ExportRule kExports[] = {
+    {&op::eye_like, "EyeLike", export_eye_like, OutType::attribute},
     {&op::fill, "ConstantOfShape", export_fill, OutType::attribute},
     {&op::fill_dyn, "ConstantOfShape", export_fill_dyn, OutType::attribute},
     {&op::flatten, "Flatten", export_flatten},
@@ -161,7 +193,9 @@ constexpr ExportRule kExports[] = {
     {&op::shape_of, "Shape", export_shape, OutType::index},
     {&op::size_of, "Size", nullptr, OutType::index},
     {&op::squeeze, "Squeeze", export_axes},
+    {&op::squeeze_dyn, "Squeeze"},
     {&op::unsqueeze, "Unsqueeze", export_axes},
+    {&op::unsqueeze_dyn, "Unsqueeze"},
 };
 
 }  // namespace

@@ -20,6 +20,7 @@ void emit_dropout(ImportCtx& c, double ratio) {
 }
 
 void import_dropout_attributes(ImportCtx& c) {
+  c.ignore("is_test");  // before opset 7
   if (c.require(1)) emit_dropout(c, c.attr("ratio", 0.5));
 }
 
@@ -27,9 +28,13 @@ void import_dropout(ImportCtx& c) {
   if (!c.require(1)) return;
   c.ignore("seed");
   const auto ratio = c.has(1) ? c.number(1) : 0.5;
-  if (!ratio) return c.unsupported("with a ratio that is computed");
-  if (c.wants(1) && c.has(2) && c.number(2).value_or(1) != 0)
-    return c.unsupported("with a mask in training mode");
+  const bool masks_training = c.wants(1) && c.has(2) && c.number(2).value_or(1) != 0;
+  if (!ratio || masks_training) {
+    const auto outs = c.b.emit_all(op::dropout_dyn, c.inputs(), {}, 2);
+    if (outs.size() < 2) return;
+    c.set(0, outs[0]);
+    return c.set(1, outs[1], {DType::bool_, c.rank(0)});
+  }
   emit_dropout(c, as_written(static_cast<float>(*ratio)));
 }
 
@@ -78,7 +83,7 @@ void import_negative_log_likelihood(ImportCtx& c) {
 }
 
 constexpr ImportRule kImports[] = {
-    {"Dropout", 7, import_dropout_attributes},
+    {"Dropout", 1, import_dropout_attributes},
     {"Dropout", 12, import_dropout},
     {"NegativeLogLikelihoodLoss", 12, import_negative_log_likelihood},
     {"SoftmaxCrossEntropyLoss", 12, import_softmax_cross_entropy},
@@ -98,6 +103,7 @@ void export_cross_entropy(ExportCtx& c) {
 }
 
 constexpr ExportRule kExports[] = {
+    {&op::dropout_dyn, "Dropout", nullptr, OutType::first_and_mask},
     {&op::cross_entropy, "SoftmaxCrossEntropyLoss", export_cross_entropy},
     {&op::dropout, "Dropout", export_dropout},
 };

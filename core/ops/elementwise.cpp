@@ -8,6 +8,7 @@
 
 #include "core/ops/checks.hpp"
 #include "core/tensor/convert.hpp"
+#include "hone/op_attrs_index.hpp"
 #include "hone/ops.hpp"
 
 namespace hone {
@@ -80,6 +81,13 @@ struct Round {
 };
 struct LogicalNot {
   bool operator()(int32_t x) const { return x == 0; }
+};
+struct IsInf {
+  explicit IsInf(const Attrs& attrs) : which(attrs.as<IsInfAttrs>()) {}
+  bool operator()(auto x) const {
+    return std::isinf(x) && (x < 0 ? which.detect_negative : which.detect_positive);
+  }
+  IsInfAttrs which;
 };
 struct IsNan {
   bool operator()(auto x) const { return x != x; }
@@ -168,6 +176,12 @@ constinit const OpDef op::is_nan = {.name = "is_nan",
                                     .infer = bool_like_first<Accepts::floats>,
                                     .diff = Diff::zero,
                                     .kernel = map_floats<IsNan>};
+
+constinit const OpDef op::is_inf = {.name = "is_inf",
+                                    .attrs = &kAttrSchema<IsInfAttrs>,
+                                    .infer = bool_like_first<Accepts::floats>,
+                                    .diff = Diff::zero,
+                                    .kernel = map_floats<IsInf>};
 
 // ---- the same elements, or the same in another type
 

@@ -6,6 +6,7 @@
 
 #include "core/ops/checks.hpp"
 #include "core/ops/loops.hpp"
+#include "core/ops/scatter_combine.hpp"
 #include "hone/ops.hpp"
 
 namespace hone {
@@ -255,14 +256,6 @@ Status gather_elements_kernel(const KernelArgs& args) {
   return {};
 }
 
-Value scatter(Value data, Value indices, Value updates, int64_t axis, ScatterMode mode) {
-  return data.builder().emit(op::scatter_elements, {data, indices, updates},
-                             ScatterAttrs{axis, mode});
-}
-Value pick(Value x, Value indices, int64_t axis) {
-  return x.builder().emit(op::gather_elements, {x, indices}, AxisAttrs{axis});
-}
-
 }  // namespace
 
 constinit const OpDef op::gather_elements = {
@@ -279,8 +272,9 @@ constinit const OpDef op::gather_elements = {
     .diff = Diff::rule,
     .grad =
         [](GradCtx& c) {
-          c.set(0, scatter(ops::zeros_like(c.in(0)), c.in(1), c.out_grad(0),
-                           c.attrs<AxisAttrs>().axis, ScatterMode::add));
+          c.set(0,
+                c.b.emit(op::scatter_elements, {ops::zeros_like(c.in(0)), c.in(1), c.out_grad(0)},
+                         ScatterAttrs{c.attrs<AxisAttrs>().axis, ScatterMode::add}));
         },
     .kernel = gather_elements_kernel,
     .flops = no_flops,
@@ -300,30 +294,6 @@ Status infer_scatter(InferCtx& c) {
     return c.error("updates {} and indices {} differ in shape", c.shape(2), c.shape(1));
   c.out(c.in(0));
   return {};
-}
-
-template <class T>
-T combine(ScatterMode mode, T old_value, T update) {
-  if constexpr (std::is_same_v<T, bool>) {
-    return update;  // infer lets bool through for assign only
-  } else {
-    // Halves compute in float; integers wrap.
-    using Wide = std::conditional_t<is_float_type<T>, accumulator_t<T>, uint64_t>;
-    const Wide a = static_cast<Wide>(old_value), b = static_cast<Wide>(update);
-    switch (mode) {
-      case ScatterMode::assign:
-        break;
-      case ScatterMode::add:
-        return static_cast<T>(a + b);
-      case ScatterMode::mul:
-        return static_cast<T>(a * b);
-      case ScatterMode::max:
-        return old_value > update || old_value != old_value ? old_value : update;
-      case ScatterMode::min:
-        return old_value < update || old_value != old_value ? old_value : update;
-    }
-    return update;
-  }
 }
 
 Status scatter_kernel(const KernelArgs& args) {
@@ -354,58 +324,16 @@ Status scatter_kernel(const KernelArgs& args) {
   return {};
 }
 
-// The factors that an update was multiplied with, zeros among them: the product of the others is
-// found without dividing by it.
-void scatter_mul_grad(GradCtx& c, int64_t axis) {
-  const DType t = c.in(0).dtype();
-  const Value one = c.b.scalar(1, t), zero = c.b.scalar(0, t), indices = c.in(1);
-  if (c.needs(0)) {
-    const Value factor = scatter(ops::ones_like(c.in(0)), indices, c.in(2), axis, ScatterMode::mul);
-    c.set(0, c.out_grad(0) * factor);
+struct Elements {
+  int64_t axis;
+  Value scatter(Value data, Value indices, Value updates, ScatterMode mode) const {
+    return data.builder().emit(op::scatter_elements, {data, indices, updates},
+                               ScatterAttrs{axis, mode});
   }
-  if (!c.needs(2)) return;
-  const Value is_zero = ops::equal(c.in(2), zero);
-  const Value others = ops::where(is_zero, one, c.in(2));
-  const Value product = scatter(c.in(0), indices, others, axis, ScatterMode::mul);
-  const Value zeros =
-      scatter(ops::zeros_like(c.in(0)), indices, ops::cast(is_zero, t), axis, ScatterMode::add);
-  const Value g = pick(c.out_grad(0) * product, indices, axis);
-  const Value seen = pick(zeros, indices, axis);
-  const Value without_me = seen - ops::cast(is_zero, t);
-  c.set(2, ops::where(ops::equal(without_me, zero), g / others, zero));
-}
-
-// Equal winners share, as in a reduction.
-void scatter_extremum_grad(GradCtx& c, int64_t axis) {
-  const DType t = c.in(0).dtype() == DType::f64 ? DType::f64 : DType::f32;
-  const Value indices = c.in(1);
-  const Value data_wins = ops::cast(ops::equal(c.in(0), c.out(0)), t);
-  const Value update_wins = ops::cast(ops::equal(c.in(2), pick(c.out(0), indices, axis)), t);
-  const Value winners = scatter(data_wins, indices, update_wins, axis, ScatterMode::add);
-  const Value share = ops::cast(c.out_grad(0), t) / winners;
-  if (c.needs(0)) c.set(0, share * data_wins);
-  if (c.needs(2)) c.set(2, pick(share, indices, axis) * update_wins);
-}
-
-void scatter_grad(GradCtx& c) {
-  const ScatterAttrs attrs = c.attrs<ScatterAttrs>();
-  switch (attrs.reduction) {
-    case ScatterMode::mul:
-      return scatter_mul_grad(c, attrs.axis);
-    case ScatterMode::max:
-    case ScatterMode::min:
-      return scatter_extremum_grad(c, attrs.axis);
-    case ScatterMode::add:
-      c.set(0, c.out_grad(0));
-      break;
-    case ScatterMode::assign:
-      if (c.needs(0))
-        c.set(0, scatter(c.out_grad(0), c.in(1), ops::zeros_like(c.in(2)), attrs.axis,
-                         ScatterMode::assign));
-      break;
+  Value pick(Value x, Value indices) const {
+    return x.builder().emit(op::gather_elements, {x, indices}, AxisAttrs{axis});
   }
-  if (c.needs(2)) c.set(2, pick(c.out_grad(0), c.in(1), attrs.axis));
-}
+};
 
 }  // namespace
 
@@ -416,7 +344,11 @@ constinit const OpDef op::scatter_elements = {
     .max_inputs = 3,
     .infer = infer_scatter,
     .diff = Diff::rule,
-    .grad = scatter_grad,
+    .grad =
+        [](GradCtx& c) {
+          const ScatterAttrs attrs = c.attrs<ScatterAttrs>();
+          scatter_grad_with(c, attrs.reduction, Elements{attrs.axis});
+        },
     .kernel = scatter_kernel,
     .flops = [](const NodeTypes& t) { return static_cast<double>(t.in[2]->numel()); },
     .inplace = Inplace::pairwise,

@@ -100,6 +100,44 @@ constinit const OpDef op::dropout = {
         },
 };
 
+namespace {
+
+double ratio_of(const TensorData* ratio) { return ratio ? ratio->at(0) : 0.5; }
+
+Status infer_dropout_dyn(InferCtx& c) {
+  HONE_TRY(need(c, 0, Accepts::floats));
+  for (int i = 1; i < c.size(); ++i) {
+    if (!c.has(i)) continue;
+    if (c.shape(i).numel() != 1) return c.error("input {} is {}, not one number", i, c.in(i));
+    if (!c.constant(i))
+      return unsupported("{}: input {} needs to be known before running", c.who(), i);
+  }
+  const double p = ratio_of(c.constant(1));
+  if (!(p >= 0 && p <= 1)) return c.error("the probability {} is not in [0, 1]", p);
+  if (p > 0 && c.has(2) && c.constant(2)->at(0) != 0)
+    return unsupported("{}: a mask of training, which is drawn at random", c.who());
+  c.out(c.in(0));
+  c.out(DType::bool_, c.shape(0));
+  return {};
+}
+
+}  // namespace
+
+// dropout_dyn(x, ratio?, training?) -> (y, mask): with a probability that is an input. The mask is
+// that of inference, where all is kept.
+constinit const OpDef op::dropout_dyn = {
+    .name = "dropout_dyn",
+    .min_inputs = 1,
+    .max_inputs = 3,
+    .infer = infer_dropout_dyn,
+    .decompose =
+        [](DecomposeCtx& c) {
+          c.set(0, ops::identity(c.in(0)));
+          c.set(1, ops::fill(c.b, {DType::bool_, c.shape(0)}, 1));
+        },
+    .diff = Diff::by_decomposition,
+};
+
 // random_dropout(x, rng): 0 with probability p, otherwise x / (1 - p). Its gradient draws the same
 // mask again, so none is kept.
 constinit const OpDef op::random_dropout = {

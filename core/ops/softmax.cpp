@@ -131,4 +131,25 @@ const OpDef op::log_softmax = {
     .inplace = Inplace::any_input,
 };
 
+// hardmax(x): 1 at the first of the largest along one axis, 0 elsewhere.   (.., C, ..) -> same
+const OpDef op::hardmax = {
+    .name = "hardmax",
+    .attrs = &kAttrSchema<AxisAttrs>,
+    .infer = infer_softmax,
+    .decompose =
+        [](DecomposeCtx& c) {
+          const int64_t given = c.attrs<AxisAttrs>().axis;
+          const int axis = static_cast<int>(given < 0 ? given + c.shape(0).rank() : given);
+          Shape row = Shape::filled(c.shape(0).rank(), 1);
+          row[axis] = c.shape(0)[axis];
+          std::vector<int64_t> positions;
+          for (int64_t i = 0; i < row[axis]; ++i) positions.push_back(i);
+          if (positions.empty()) return c.set(0, c.in(0));
+          const Value winner = c.b.emit(op::argmax, {c.in(0)}, ArgAttrs{axis, true, false});
+          const Value hit = ops::equal(ops::reshape(c.b.ints(positions), row), winner);
+          c.set(0, ops::cast(hit, c.type(0).dtype));
+        },
+    .diff = Diff::zero,
+};
+
 }  // namespace hone

@@ -20,15 +20,8 @@ namespace {
 using namespace test;
 namespace fs = std::filesystem;
 
-// What cannot be imported or run yet, and what is missing.
 struct Exception {
   std::string_view name, why;
-};
-constexpr Exception kNotYet[] = {
-    {"gather_op13", "GatherND"},
-    {"resize_aspect_op18", "keep_aspect_ratio_policy"},
-    {"scatter_op18", "ScatterND"},
-    {"unary_op13", "Tan, Atan, Sinh, Cosh"},
 };
 // What comes back from an export as other nodes that compute the same.
 constexpr Exception kRespelled[] = {
@@ -100,7 +93,6 @@ std::string run_and_compare(const Model& m, const std::string& name) {
 TEST_CASE("golden models give the outputs of their makers") {
   size_t passed = 0;
   for (const std::string& name : golden_models()) {
-    if (is_in(kNotYet, name)) continue;
     INFO(name);
     const auto m = import_onnx(path_of(name, "model.onnx"));
     CHECK_OK(m);
@@ -110,22 +102,12 @@ TEST_CASE("golden models give the outputs of their makers") {
     CHECK_EQ(wrong, "");
     passed += wrong.empty();
   }
-  MESSAGE(passed << " golden models pass, " << std::size(kNotYet) << " are left out");
-}
-
-TEST_CASE("what cannot be imported yet is refused, not computed wrongly") {
-  for (const Exception& e : kNotYet) {
-    INFO(e.name);
-    const auto m = import_onnx(path_of(std::string(e.name), "model.onnx"));
-    if (m.ok()) CHECK_NE(run_and_compare(*m, std::string(e.name)), "");
-    if (!m.ok()) CHECK_EQ(m.status().code(), Code::unsupported);
-  }
+  MESSAGE(passed << " golden models pass");
 }
 
 TEST_CASE("golden models survive export and import") {
   TempDir dir;
   for (const std::string& name : golden_models()) {
-    if (is_in(kNotYet, name)) continue;
     INFO(name);
     const auto m = import_onnx(path_of(name, "model.onnx"));
     CHECK_OK(m);

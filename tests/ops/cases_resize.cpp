@@ -116,6 +116,27 @@ OP_CASE(resize_dyn, {.attrs = to_sizes({}, kLinear),
 OP_CASE(resize_dyn, {.in = {{2}, In::typed(DType::f32, {0}, {}).as_constant(), In::ints({3})},
                      .expect_shape = Shape{3}})
 
+// Shrunk by two, the triangle is twice as wide: weights 1, 3, 3, 1 over 8, the outer ones on edges.
+OP_CASE(resize_dyn, {.attrs = ResizeAttrs{.mode = ResizeMode::linear, .antialias = true},
+                     .in = {In::of({4}, {0, 8, 16, 24}), In::none(), In::ints({2})},
+                     .expect = {{5, 19}}})
+OP_CASE(resize_dyn, {.attrs = ResizeAttrs{.mode = ResizeMode::cubic, .antialias = true},
+                     .in = {{2, 7}, In::none(), In::ints({2, 3})},
+                     .expect_shape = Shape{2, 3}})
+OP_CASE(resize_dyn, {.attrs = ResizeAttrs{.aspect = AspectRatio::not_larger, .axes = {1, 2}},
+                     .in = {{1, 2, 4}, In::none(), In::ints({3, 3})},
+                     .expect_shape = Shape{1, 2, 3}})
+OP_CASE(resize_dyn,
+        {.attrs = ResizeAttrs{.mode = ResizeMode::linear, .aspect = AspectRatio::not_smaller},
+         .in = {{2, 4}, In::none(), In::ints({3, 3})},
+         .expect_shape = Shape{3, 6}})
+OP_CASE(resize_dyn, {.attrs = ResizeAttrs{.mode = ResizeMode::linear,
+                                          .coordinates = CoordinateMode::tf_crop_and_resize,
+                                          .extrapolation = 9},
+                     .in = {In::of({3}, {1, 2, 3}), In::none(), In::ints({3}),
+                            In::typed(DType::f32, {2}, {0.5, 1.5}).as_constant()},
+                     .expect = {{2, 3, 9}}})
+
 // C20 (b), and the other modes.
 OP_CASE(resize_grad, {.attrs = ResizeGradAttrs{{2}, by_scales({2}, kNearest)},
                       .in = {In::typed(DType::f64, {4}, {1, 2, 3, 4})},
@@ -139,5 +160,13 @@ OP_REJECTS(resize, {.attrs = to_sizes({3, 3, 3, 3, 3}, kNearest), .in = {{2, 2, 
 OP_REJECTS(resize, {.attrs = to_sizes({3}, kLinear), .in = {{2}}, .dtype = DType::bool_},
            "expected a number type")
 OP_REJECTS(resize_dyn, {.in = {{2}, In::typed(DType::f32, {1}, {2})}}, "known before running")
+OP_REJECTS(resize_dyn,
+           {.attrs = ResizeAttrs{.coordinates = CoordinateMode::tf_crop_and_resize},
+            .in = {{2}, In::none(), In::ints({2})}},
+           "roi has 0 entries")
+OP_REJECTS(resize_dyn, {.attrs = ResizeAttrs{.axes = {3}}, .in = {{2}, In::none(), In::ints({2})}},
+           "axis 3 does not exist")
+OP_REJECTS(resize, {.attrs = ResizeAttrs{.sizes = {1}, .antialias = true}, .in = {{2}}},
+           "for resize_dyn")
 OP_REJECTS(resize_grad, {.attrs = ResizeGradAttrs{{2}, by_scales({2}, kNearest)}, .in = {{5}}},
            "resizes to")

@@ -281,11 +281,13 @@ enum class CoordinateMode : uint8_t {
   asymmetric,
   align_corners,
   pytorch_half_pixel,
-  half_pixel_symmetric
+  half_pixel_symmetric,
+  tf_crop_and_resize
 };
 inline std::span<const std::string_view> enum_names(CoordinateMode) {
-  static constexpr std::string_view kNames[] = {"half_pixel", "asymmetric", "align_corners",
-                                                "pytorch_half_pixel", "half_pixel_symmetric"};
+  static constexpr std::string_view kNames[] = {"half_pixel",           "asymmetric",
+                                                "align_corners",        "pytorch_half_pixel",
+                                                "half_pixel_symmetric", "tf_crop_and_resize"};
   return kNames;
 }
 enum class NearestMode : uint8_t { round_prefer_floor, round_prefer_ceil, floor, ceil };
@@ -294,9 +296,18 @@ inline std::span<const std::string_view> enum_names(NearestMode) {
                                                 "ceil"};
   return kNames;
 }
+enum class AspectRatio : uint8_t { stretch, not_larger, not_smaller };
+inline std::span<const std::string_view> enum_names(AspectRatio) {
+  static constexpr std::string_view kNames[] = {"stretch", "not_larger", "not_smaller"};
+  return kNames;
+}
 /// resize: to `sizes`, or by `scales` (output extent floor(extent * scale)); one entry an axis,
 /// exactly one of both given. resize_dyn(x, scales?, sizes?) takes them as inputs, resize_grad is
-/// the adjoint.
+/// the adjoint. The entries are for `axes`, or for all of them when it is empty. `antialias`
+/// stretches the filter of linear and cubic by the factor that an axis shrinks by. `roi`, the
+/// starts and then the ends in [0, 1], is what tf_crop_and_resize looks at; outside of the input it
+/// reads `extrapolation`. Other aspect ratios than stretch take `sizes` as bounds and keep the
+/// input's.
 struct ResizeAttrs {
   std::vector<int64_t> sizes;
   std::vector<double> scales;
@@ -305,10 +316,17 @@ struct ResizeAttrs {
   NearestMode nearest = NearestMode::round_prefer_floor;
   double cubic_a = -0.75;
   bool exclude_outside = false;
+  bool antialias = false;
+  AspectRatio aspect = AspectRatio::stretch;
+  std::vector<int64_t> axes;
+  std::vector<double> roi;
+  double extrapolation = 0;
   template <class F>
   static void fields(ResizeAttrs& a, F f) {
     f("sizes", a.sizes), f("scales", a.scales), f("mode", a.mode), f("coordinates", a.coordinates);
     f("nearest", a.nearest), f("cubic_a", a.cubic_a), f("exclude_outside", a.exclude_outside);
+    f("antialias", a.antialias), f("aspect", a.aspect), f("axes", a.axes), f("roi", a.roi);
+    f("extrapolation", a.extrapolation);
   }
 };
 /// resize_grad(gy): the adjoint of resize for an input of `input_shape`.
