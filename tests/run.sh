@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: tests/run.sh [--quick] [--asan] [--jobs N] [--without-onednn]
+# usage: tests/run.sh [--quick] [--asan] [--werror] [--jobs N] [--without-onednn]
 # From a bare Debian 12 to a tested Hone: installs packages (apt-get, through sudo if need be), builds
 # the static dependencies into a cache, configures, builds and runs the tests. What is done already is
 # not done again.
 #   --quick           without the tests that a developer does not wait for (label `slow`)
 #   --asan            with the address and undefined-behaviour sanitizers
+#   --werror          warnings are errors
 #   --jobs N          compile N files at once (default: one per processor)
 #   --without-onednn  skip its build, which is the longest part of a first run (toolchains/README.md)
 set -euo pipefail
@@ -13,14 +14,16 @@ cd "$(dirname "$0")/.."
 preset=release
 exclude=()
 dependencies=()
+options=()
 jobs=$(nproc)
 while [ $# -gt 0 ]; do
   case $1 in
     --quick) exclude=(-LE slow) ;;
     --asan) preset=asan ;;
+    --werror) options+=(-DHONE_WERROR=ON) ;;
     --jobs) jobs=$2; shift ;;
     --without-onednn) dependencies=(highway xnnpack) ;;
-    -h | --help) sed -n '3,10s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '3,11s/^# //p' "$0"; exit 0 ;;
     *) echo "tests/run.sh: unknown option $1 (see --help)" >&2; exit 2 ;;
   esac
   shift
@@ -39,7 +42,7 @@ else
 fi
 
 step "Configure: preset $preset"
-cmake --preset "$preset"
+cmake --preset "$preset" "${options[@]}"
 step "Build"
 cmake --build --preset "$preset" -j "$jobs"
 step "Test"

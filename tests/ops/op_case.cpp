@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "tests/ops/execute.hpp"
 #include "tests/ops/suites.hpp"
@@ -71,6 +72,13 @@ std::vector<const OpDef*>& ops_with_cases() {
   static std::vector<const OpDef*> ops;
   return ops;
 }
+
+std::map<const OpDef*, uint32_t>& types_by_op() {
+  static std::map<const OpDef*, uint32_t> types;
+  return types;
+}
+
+void note_type(const OpDef& op, DType t) { types_by_op()[&op] |= 1u << static_cast<int>(t); }
 
 TensorData make_input(const In& in, const OpCase& c, DType dtype, uint64_t seed) {
   if (in.absent) return {};
@@ -143,6 +151,7 @@ void check_float_type(const OpDef& op, const OpCase& c, DType t) {
   INFO("in " << std::string(to_string(t)));
   Instance low = instance(op, c, t);
   REQUIRE_OK(run_one(low));
+  note_type(op, t);
   check_kernel_suites(low);
   Instance reference = in_f64(low);
   REQUIRE_OK(run_one(reference));
@@ -158,6 +167,7 @@ void check_integer_type(const OpDef& op, const OpCase& c, DType t) {
   INFO("in " << std::string(to_string(t)));
   Instance low = instance(op, c, t);
   if (!run_one(low).ok()) return;  // most operators take floats only
+  note_type(op, t);
   check_kernel_suites(low);
   Instance reference = in_f64(low);
   if (!run_one(reference).ok()) return;  // and some only integers
@@ -179,10 +189,19 @@ bool has_case(const OpDef& op) {
   return std::find(ops.begin(), ops.end(), &op) != ops.end();
 }
 
+uint32_t types_run(const OpDef& op) {
+  const auto found = types_by_op().find(&op);
+  return found == types_by_op().end() ? 0 : found->second;
+}
+
 void run_case(const PlacedCase& where, const OpCase& c) {
   INFO(std::string(where.file) << ":" << where.line);
   Instance x = instance(where.op, c, c.dtype);
   REQUIRE_OK(run_one(x));
+  // Of the first input there is; of the output where there is none.
+  const auto first = std::find_if(x.inputs.begin(), x.inputs.end(),
+                                  [](const TensorData& t) { return t.defined(); });
+  note_type(where.op, first == x.inputs.end() ? x.outputs[0].dtype() : first->dtype());
   check_expectations(x);
   check_kernel_suites(x);
   check_attributes(x);

@@ -96,6 +96,8 @@ struct CaseRegistrar {
   explicit CaseRegistrar(const OpDef& op);
 };
 bool has_case(const OpDef& op);
+/// The types that cases of the operator have run in so far, as bits by DType.
+uint32_t types_run(const OpDef& op);
 
 }  // namespace hone::test
 
