@@ -133,7 +133,6 @@ class GraphReader {
   }
 
   Status read_values() {
-    g_.values.reserve(size_of_vector(from_->values()));
     for (uint32_t i = 0; i < size_of_vector(from_->values()); ++i)
       HONE_TRY(read_value(*from_->values()->Get(i), i));
     return {};

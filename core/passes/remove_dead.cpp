@@ -32,7 +32,7 @@ Status remove_dead(Graph& g) {
       nodes.push_back(std::move(g.nodes[n]));
     }
   std::vector<ValueId> value_map(g.values.size(), kNone);
-  std::vector<ValueInfo> values;
+  std::deque<ValueInfo> values;
   for (size_t i = 0; i < g.values.size(); ++i) {
     if (!live[i]) continue;
     value_map[i] = static_cast<ValueId>(values.size());

@@ -158,9 +158,11 @@ Result<Replay::Done> Replay::replay(const Item& item) {
   std::vector<const TensorData*> constants;
   for (ValueId v : n.inputs) {
     inputs.push_back(v == kNone ? Value() : value(slot_of(item.frame, v)));
-    constants.push_back(b_->constant_data(inputs.back()));
   }
-  for (const Value& v : inputs) types.push_back(v.valid() ? &v.type() : nullptr);
+  for (const Value& v : inputs) {
+    constants.push_back(b_->constant_data(v));
+    types.push_back(v.valid() ? &v.type() : nullptr);
+  }
   uint64_t missed = 0;
   const std::string name = frames_[static_cast<size_t>(item.frame)].prefix + n.name;
   auto outs = infer(*n.op, name, std::move(types), std::move(constants), n.attrs, &missed);

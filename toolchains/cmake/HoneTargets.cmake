@@ -20,8 +20,9 @@ function(hone_compile_options target)
     target_link_options(${target} PUBLIC -fsanitize=${s})
     if(s STREQUAL "undefined")
       # With these GCC takes no address of a function for a constant, and tables of operators are constants. A null
-      # pointer that is followed stops the program anyhow.
-      target_compile_options(${target} PRIVATE -fno-sanitize=null,nonnull-attribute,returns-nonnull-attribute)
+      # pointer that is followed stops the program anyhow. What checks types at run time needs their information, which the
+      # library does not have.
+      target_compile_options(${target} PRIVATE -fno-sanitize=null,nonnull-attribute,returns-nonnull-attribute,vptr)
     endif()
   endforeach()
 endfunction()

@@ -2,6 +2,7 @@
 // The intermediate representation: values, nodes, and the graph that holds them.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <string>
 #include <vector>
@@ -79,7 +80,7 @@ struct StateUpdate {
 struct Graph {
   std::string name;
   std::vector<Node> nodes;
-  std::vector<ValueInfo> values;
+  std::deque<ValueInfo> values;  ///< References to elements stay good while a builder adds more.
   std::vector<ValueId> inputs;
   std::vector<GraphOutput> outputs;
   std::vector<StateUpdate> updates;
