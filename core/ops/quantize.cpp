@@ -105,7 +105,7 @@ void decompose_dequantize(DecomposeCtx& c) {
   c.set(0, ops::cast(x, t) * spread(c, c.in(1), a));
 }
 
-// The range of x with 0 in it is mapped to 0 .. 255.
+// The range of x with 0 in it is mapped to 0 .. 255. Where all is zero the scale is 1.
 void decompose_dynamic(DecomposeCtx& c) {
   const Value x = c.in(0), zero = c.b.scalar(0, DType::f32);
   const ReduceAttrs all{{}, false};
@@ -115,7 +115,7 @@ void decompose_dynamic(DecomposeCtx& c) {
   const Value safe = ops::where(ops::equal(scale, zero), c.b.scalar(1, DType::f32), scale);
   const Value zero_point = ops::round(ops::clip(-low / safe, 0, 255));
   c.set(0, saturate(ops::round(x / safe) + zero_point, DType::u8));
-  c.set(1, scale);
+  c.set(1, safe);
   c.set(2, ops::cast(zero_point, DType::u8));
 }
 
@@ -143,7 +143,8 @@ constinit const OpDef op::dequantize_linear = {
     .diff = Diff::by_decomposition,
 };
 
-// dynamic_quantize_linear(x) -> (y u8, scale f32, zero_point u8)
+// dynamic_quantize_linear(x) -> (y u8, scale f32, zero_point u8); the scale is 1 for a range of
+// zero
 constinit const OpDef op::dynamic_quantize_linear = {
     .name = "dynamic_quantize_linear",
     .infer = [](InferCtx& c) -> Status {

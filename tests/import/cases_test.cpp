@@ -37,7 +37,8 @@ OnnxFile average_pool(int64_t opset) {
 }
 
 TEST_CASE(
-    "AveragePool never counts cells beyond the declared padding, unless an old model wants it so") {
+    "C01: AveragePool never counts cells beyond the declared padding, unless an old model wants it "
+    "so") {
   std::vector<double> v(16);
   for (size_t i = 0; i < 16; ++i) v[i] = static_cast<double>(i + 1);
   const TensorData x = tensor_from({DType::f32, {1, 1, 4, 4}}, v);
@@ -52,7 +53,7 @@ TEST_CASE(
   CHECK(all_close(run(average_pool(19), {x}, legacy), right, 1e-6, 0));
 }
 
-TEST_CASE("a pooling window with nothing in it is dropped") {
+TEST_CASE("C03: a pooling window with nothing in it is dropped") {
   for (const char* op : {"MaxPool", "AveragePool"}) {
     OnnxFile f;
     const std::vector<int64_t> one = {1}, three = {3};
@@ -65,7 +66,7 @@ TEST_CASE("a pooling window with nothing in it is dropped") {
   }
 }
 
-TEST_CASE("Clip without an upper bound, and with bounds the wrong way round") {
+TEST_CASE("C06: Clip without an upper bound, and with bounds the wrong way round") {
   OnnxFile i;
   i.input("x", {3}, DType::i32)
       .output("y", {3}, DType::i32)
@@ -82,7 +83,7 @@ TEST_CASE("Clip without an upper bound, and with bounds the wrong way round") {
   CHECK(same_bits(run(f, {tensor_of<float>({3}, {-2, 0, 6})}), tensor_of<float>({3}, {1, 1, 1})));
 }
 
-TEST_CASE("Clip folds like it runs") {
+TEST_CASE("C06: Clip folds like it runs") {
   OnnxFile f;
   f.input("x", {3}).output("y", {3});
   f.node("Constant", {}, {"c"}, {{"value", tensor_of<float>({3}, {-2, 0, 6})}});
@@ -93,7 +94,8 @@ TEST_CASE("Clip folds like it runs") {
 }
 
 TEST_CASE(
-    "reductions without axes reduce nothing when noop_with_empty_axes says so, and all otherwise") {
+    "C07: reductions without axes reduce nothing when noop_with_empty_axes says so, and all "
+    "otherwise") {
   const TensorData x = tensor_of<float>({2, 2}, {1, -2, 3, -4});
   struct Want {
     const char* op;
@@ -116,7 +118,7 @@ TEST_CASE(
       }
 }
 
-TEST_CASE("an exclusive CumSum over an axis of one element is zero, over none empty") {
+TEST_CASE("C08: an exclusive CumSum over an axis of one element is zero, over none empty") {
   for (const int64_t axis : {0, -2}) {
     OnnxFile f;
     f.input("x", {"M", "N"}).output("y").initializer("axis", must(TensorData::scalar_of(axis)));
@@ -126,7 +128,7 @@ TEST_CASE("an exclusive CumSum over an axis of one element is zero, over none em
   }
 }
 
-TEST_CASE("a free axis stays free") {
+TEST_CASE("C10: a free axis stays free") {
   OnnxFile f;
   f.input("x", {"N", 4}).output("y", {"N", 2});
   f.initializer("w", tensor_of<float>({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}))
@@ -134,8 +136,27 @@ TEST_CASE("a free axis stays free") {
   f.node("MatMul", {"x", "w"}, {"m"}).node("Reshape", {"m", "shape"}, {"y"});
   const Model m = must(f.import());
   CHECK_EQ(to_string(m.graph, m.graph.outputs[0].declared), "[N, 2]");
-  for (const int64_t n : {1, 3, 7, 0})
-    CHECK_EQ(run(m, {must(TensorData::zeros({DType::f32, {n, 4}}))}).shape(), Shape{n, 2});
+  for (const int64_t n : {1, 3, 7, 0}) {
+    const TensorData x =
+        tensor_from({DType::f32, {n, 4}}, std::vector<double>(4 * static_cast<size_t>(n), 1));
+    std::vector<double> want;
+    for (int64_t i = 0; i < n; ++i) want.insert(want.end(), {1 + 3 + 5 + 7, 2 + 4 + 6 + 8});
+    CHECK(same_bits(run(m, {x}), tensor_from({DType::f32, {n, 2}}, want)));
+  }
+}
+
+TEST_CASE("C14: nothing but zeros, quantized by its own range, has scale 1 and stays zero") {
+  const auto output = [](std::string_view name) {
+    OnnxFile f;
+    f.input("x", {3}).output(name).node("Relu", {"x"}, {"r"});
+    f.node("DynamicQuantizeLinear", {"r"}, {"q", "scale", "zero"});
+    f.node("DequantizeLinear", {"q", "scale", "zero"}, {"back"});
+    return run(f, {tensor_of<float>({3}, {-1, -2, -3})});
+  };
+  CHECK(same_bits(output("q"), tensor_of<uint8_t>({3}, {0, 0, 0})));
+  CHECK(same_bits(output("scale"), tensor_of<float>({}, {1})));
+  CHECK(same_bits(output("zero"), tensor_of<uint8_t>({}, {0})));
+  CHECK(same_bits(output("back"), tensor_of<float>({3}, {0, 0, 0})));
 }
 
 TEST_CASE("Softmax before opset 13 sees a matrix") {

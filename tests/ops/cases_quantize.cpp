@@ -21,6 +21,12 @@ In f32(const Shape& shape, std::vector<double> v) {
 }
 }  // namespace
 
+// C12: int8 reaches -128, and ties go to the even neighbour on both sides of zero.
+OP_CASE(quantize_linear,
+        {.in = {f32({11}, {-129, -128, -127, -126, 126, 127, 128, 0.5, 1.5, 2.5, -0.5}),
+                f32({}, {1}), i8({}, {0})},
+         .dtype = DType::f32,
+         .expect = {{-128, -128, -127, -126, 126, 127, 127, 0, 2, 2, 0}}})
 // Ties go to the even neighbour, what does not fit to the end of the range.
 OP_CASE(quantize_linear,
         {.in = {f32({6}, {1, 3, 5, 1000, -254, -1000}), f32({}, {2}), u8({}, {128})},
@@ -49,7 +55,18 @@ OP_CASE(dynamic_quantize_linear, {.in = {f32({3}, {0, 51, -204})},
                                   .dtype = DType::f32,
                                   .expect = {{204, 255, 0}, {1}, {204}}})
 OP_CASE(dynamic_quantize_linear,
-        {.in = {f32({2}, {0, 0})}, .dtype = DType::f32, .expect = {{0, 0}, {0}, {0}}})
+        {.in = {f32({2}, {0, 0})}, .dtype = DType::f32, .expect = {{0, 0}, {1}, {0}}})
+// C14: so is a range too small to be divided by 255; a block of zeros is zeros whatever its scale.
+OP_CASE(dynamic_quantize_linear,
+        {.in = {f32({2}, {0, 1e-45})}, .dtype = DType::f32, .expect = {{0, 0}, {1}, {0}}})
+OP_CASE(quantize_linear, {.attrs = QuantizeAttrs{1, 2, DType::i8},
+                          .in = {f32({1, 4}, {0, 0, 2, -3}), f32({1, 2}, {0, 1})},
+                          .dtype = DType::f32,
+                          .expect = {{0, 0, 2, -3}}})
+OP_CASE(dequantize_linear, {.attrs = QuantizeAttrs{1, 2, DType::u8},
+                            .in = {i8({1, 4}, {0, 0, 2, -3}), f32({1, 2}, {0, 1})},
+                            .dtype = DType::f32,
+                            .expect = {{0, 0, 2, -3}}})
 OP_CASE(matmul_integer,
         {.in = {u8({2, 2}, {11, 7, 3, 10}), i8({2, 1}, {1, -4}), u8({}, {10}), i8({}, {2})},
          .expect = {{-1 * 1 + -3 * -6 + 0, 7 * 1}}})

@@ -62,6 +62,16 @@ TEST_CASE("C21: AdamW decays the weight itself, Adam with L2 goes through the gr
   CHECK(all_close(l2[0], one(0.9), 1e-6, 0));
 }
 
+TEST_CASE("C21: moments are f32 for narrower weights, which keep what half a float would lose") {
+  for (const DType t : {DType::f16, DType::bf16}) {
+    const auto out = run(op::adam_update, AdamAttrs{.weight_decay = 0.1, .decoupled = true},
+                         {one(1, t), one(0), one(0), one(1e-4, t), scalar(0.1), step(1)});
+    REQUIRE_EQ(out[2].dtype(), DType::f32);
+    CHECK_EQ(out[1].dtype(), DType::f32);
+    CHECK_EQ(out[2].at(0), doctest::Approx(1e-11).epsilon(0.02));  // 0 in f16
+  }
+}
+
 TEST_CASE("C23: bias is corrected, and epsilon is added to the corrected root") {
   const auto a = run(op::adam_update, {}, {one(1), one(0), one(0), one(1), scalar(0.1), step(1)});
   CHECK(all_close(a[0], one(0.9), 1e-6, 0));

@@ -282,6 +282,18 @@ TEST_CASE("an operator without a gradient is named, with the path to it") {
               "'custom')");
 }
 
+TEST_CASE("C20: all operators without a gradient are named in one error") {
+  const Tensor x = Tensor::of<float>({1, 2}).requires_grad_();
+  Tensor y = x;
+  for (const char* name : {"one", "two"}) {
+    NameScope scope(name);
+    y = apply(kTwice, {y});
+  }
+  const Status s = y.sum().backward();
+  CHECK_ERROR(s, Code::unsupported, "no gradient is known for twice 'one' (path");
+  CHECK_ERROR(s, Code::unsupported, "; twice 'two' (path");
+}
+
 TEST_CASE("formulas written for graphs serve tensors") {
   Tensor x = Tensor::of<float>({1, 3}).requires_grad_();
   const Tensor target = Tensor::of<float>({0, 1});
