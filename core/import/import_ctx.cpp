@@ -20,14 +20,20 @@ ImportCtx::ImportCtx(ImportState& state, const ImportRule& used_rule, const Node
       outs_(node.outputs.size()),
       read_(node.attributes.size()) {}
 
-Known ImportCtx::known(int i) const {
-  if (!has(i)) return {};
-  const ValueId id = in(i).id();
-  const ValueInfo& v = b.graph().value(id);
-  if (v.typed) return {v.type.dtype, v.type.shape.rank()};
-  return static_cast<size_t>(id) < state_.known.size() ? state_.known[static_cast<size_t>(id)]
-                                                       : Known();
+Known ImportState::known(Value v) const {
+  const ValueInfo& info = b.graph().value(v.id());
+  if (info.typed) return {info.type.dtype, info.type.shape.rank()};
+  const size_t id = static_cast<size_t>(v.id());
+  return id < said.size() ? said[id] : Known();
 }
+
+void ImportState::set_known(Value v, Known what) {
+  const size_t id = static_cast<size_t>(v.id());
+  if (said.size() <= id) said.resize(id + 1);
+  said[id] = what;
+}
+
+Known ImportCtx::known(int i) const { return has(i) ? state_.known(in(i)) : Known(); }
 
 Known ImportCtx::broadcast() const {
   Known k = known(0);
@@ -126,10 +132,7 @@ int ImportCtx::attr_choice(std::string_view name, std::initializer_list<std::str
 void ImportCtx::set(int k, Value v, Known known) {
   if (k >= outputs()) return;
   outs_[static_cast<size_t>(k)] = v;
-  if (!v.valid()) return;
-  const size_t id = static_cast<size_t>(v.id());
-  if (state_.known.size() <= id) state_.known.resize(id + 1);
-  state_.known[id] = known;
+  if (v.valid()) state_.set_known(v, known);
 }
 
 Value ImportCtx::shape_of(Value v, const ShapeOfAttrs& attrs) {
@@ -162,6 +165,19 @@ void read_pads(ImportCtx& c, std::vector<int64_t>& before, std::vector<int64_t>&
   const auto half = static_cast<ptrdiff_t>(pads.size() / 2);
   before.assign(pads.begin(), pads.begin() + half);
   after.assign(pads.begin() + half, pads.end());
+}
+
+PoolAttrs read_pool(ImportCtx& c) {
+  PoolAttrs a;
+  a.kernel = c.attr_ints("kernel_shape");
+  a.strides = c.attr_ints("strides");
+  a.dilations = c.attr_ints("dilations");
+  a.auto_pad =
+      c.attr_enum("auto_pad", {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}, AutoPad::none);
+  a.ceil_mode = c.flag("ceil_mode");
+  read_pads(c, a.pads_begin, a.pads_end);
+  if (a.kernel.empty()) c.fail("attribute 'kernel_shape' is missing");
+  return a;
 }
 
 // Tries one digit more each time. 10^k is exact in double up to k = 22, so that the quotient of an

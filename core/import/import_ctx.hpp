@@ -31,8 +31,11 @@ struct ImportState {
   Builder& b;
   TensorReader& tensors;
   const OnnxImportOptions& options;
-  std::vector<Known> known;  ///< By value id, for values of nodes that have no type.
+  std::vector<Known> said;  ///< By value id, for values that have no type.
   std::vector<Missing> missing;
+
+  Known known(Value v) const;
+  void set_known(Value v, Known what);
 };
 
 /// One node of the file. Rules read inputs and attributes, emit through `b` and set each output.
@@ -164,6 +167,10 @@ void import_comparison(ImportCtx& c);
 
 /// Reads the attribute `pads`: what is added before each spatial axis, then what is added after.
 void read_pads(ImportCtx& c, std::vector<int64_t>& before, std::vector<int64_t>& after);
+
+/// Reads what all pooling operators have: kernel_shape (an error when missing), strides, dilations,
+/// pads or auto_pad, ceil_mode.
+PoolAttrs read_pool(ImportCtx& c);
 
 /// The decimal number of fewest digits that is `f` in single precision: 0.9f gives 0.9, as whoever
 /// wrote the attribute meant it.

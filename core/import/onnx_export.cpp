@@ -41,19 +41,11 @@ const ExportRule* find_rule(const OpDef* op) {
 }
 
 // The dtype that an operator's attributes name: cast's `to`, fill's `dtype`.
-class FindDType final : public AttrVisitor {
+class FindDType final : public SomeFields {
  public:
   DType found = DType::f32;
-  void field(std::string_view, bool&) override {}
-  void field(std::string_view, int64_t&) override {}
-  void field(std::string_view, double&) override {}
-  void field(std::string_view, std::string&) override {}
-  void field(std::string_view, std::vector<int64_t>&) override {}
-  void field(std::string_view, std::vector<double>&) override {}
+  using SomeFields::field;
   void field(std::string_view, DType& v) override { found = v; }
-  void field(std::string_view, TensorData&) override {}
-  void field(std::string_view, GraphPtr&) override {}
-  void enum_field(std::string_view, int&, std::span<const std::string_view>) override {}
 };
 
 // Tensors whose bytes go to a second file.

@@ -216,25 +216,28 @@ class Importer {
       return {};
     }
     std::vector<Value> inputs;
-    bool complete = true;
-    for (std::string_view in : n.inputs) {
-      const auto found = body.scope.find(in);
-      if (in.empty()) {
-        inputs.emplace_back();
-      } else if (found == body.scope.end() && capture(in, body.scope)) {
-        inputs.push_back(body.scope[in]);
-        complete &= inputs.back().valid();
-      } else if (found == body.scope.end()) {
-        return invalid_model("node '{}' ({}): no earlier node makes its input '{}'", name,
-                             n.op_type, in);
-      } else {
-        inputs.push_back(found->second);
-        complete &= found->second.valid();
-      }
-    }
+    HONE_ASSIGN(const bool complete, resolve_inputs(n, name, body, inputs));
     if (!complete) return {};  // what it needs is missing and reported already
     if (function) return call(*function, n, inputs, name, body);
     return apply(*rule, n, opset, std::move(inputs), name, body);
+  }
+
+  // The values that a node reads; whether all of them could be imported.
+  Result<bool> resolve_inputs(const NodeProto& n, const std::string& name, const Body& body,
+                              std::vector<Value>& inputs) {
+    bool complete = true;
+    for (std::string_view in : n.inputs) {
+      if (in.empty()) {
+        inputs.emplace_back();
+        continue;
+      }
+      if (!body.scope.contains(in) && !capture(in, body.scope))
+        return invalid_model("node '{}' ({}): no earlier node makes its input '{}'", name,
+                             n.op_type, in);
+      inputs.push_back(body.scope[in]);
+      complete &= inputs.back().valid();
+    }
+    return complete;
   }
 
   Status apply(const ImportRule& rule, const NodeProto& n, int64_t opset, std::vector<Value> inputs,
@@ -269,18 +272,6 @@ class Importer {
 
   // ---- bodies
 
-  Known known(Value v) const {
-    const ValueInfo& info = graph_.value(v.id());
-    if (info.typed) return {info.type.dtype, info.type.shape.rank()};
-    const size_t id = static_cast<size_t>(v.id());
-    return id < state_.known.size() ? state_.known[id] : Known();
-  }
-  void set_known(Value v, Known known) {
-    const size_t id = static_cast<size_t>(v.id());
-    if (state_.known.size() <= id) state_.known.resize(id + 1);
-    state_.known[id] = known;
-  }
-
   // Puts a value from outside into `scope` of this body: a constant as such, anything else as an
   // input. Whether there is one of that name.
   bool capture(std::string_view name, Scope& scope) {
@@ -298,15 +289,23 @@ class Importer {
       to = b_.constant(*data);
       return true;
     }
-    to = add_input(std::string(name), outer_->known(from));
-    captured_.push_back(from);
+    to = take(from, std::string(name));
     return true;
+  }
+
+  // The input of this body for a value from outside; one, however many names the value has.
+  Value take(Value from, std::string name) {
+    for (size_t i = 0; i < captured_.size(); ++i)
+      if (captured_[i].id() == from.id())
+        return {&b_, graph_.inputs[graph_.inputs.size() - captured_.size() + i]};
+    captured_.push_back(from);
+    return add_input(std::move(name), outer_->state_.known(from));
   }
 
   Value add_input(std::string name, Known what) {
     while (!names_.insert(name).second) name += "_";
     const Value v = b_.untyped_input(std::move(name));
-    set_known(v, what);
+    state_.set_known(v, what);
     return v;
   }
 
@@ -329,10 +328,8 @@ class Importer {
         scope[t.name] = b_.constant(std::move(*data));
         continue;
       }
-      const Value outside = outer_->lift(std::move(*data), prefix + std::string(t.name),
-                                         std::string(t.name), kinds.at(t.name));
-      scope[t.name] = add_input(std::string(t.name), outer_->known(outside));
-      captured_.push_back(outside);
+      scope[t.name] = lift(std::move(*data), prefix + std::string(t.name), std::string(t.name),
+                           kinds.at(t.name));
     }
     return {};
   }
@@ -347,9 +344,7 @@ class Importer {
       return add_weight(std::move(data), std::move(name), kind);
     }
     const Value outside = outer_->lift(std::move(data), std::move(long_name), name, kind);
-    const Value here = add_input(std::move(name), outer_->known(outside));
-    captured_.push_back(outside);
-    return here;
+    return take(outside, std::move(name));
   }
 
   // Imports a body whose own inputs are of these kinds; what it captures follows them.
@@ -380,7 +375,7 @@ class Importer {
       if (!scope.contains(name) && !capture(name, scope))
         return invalid_model("node '{}': nothing makes the output '{}' of its body", prefix, name);
       const Value v = scope[name];
-      results_.push_back(v.valid() ? known(v) : Known());
+      results_.push_back(v.valid() ? state_.known(v) : Known());
       if (v.valid()) b_.output(v, format("out_{}", i));
     }
     HONE_TRY(builder_status());
@@ -417,17 +412,8 @@ class Importer {
   Status import_control(const NodeProto& n, int64_t opset, const std::string& name,
                         const Body& body) {
     std::vector<Value> inputs;
-    for (std::string_view in : n.inputs) {
-      if (in.empty()) {
-        inputs.emplace_back();
-        continue;
-      }
-      if (!body.scope.contains(in) && !capture(in, body.scope))
-        return invalid_model("node '{}' ({}): no earlier node makes its input '{}'", name,
-                             n.op_type, in);
-      inputs.push_back(body.scope[in]);
-      if (!inputs.back().valid()) return {};  // what it needs is missing and reported already
-    }
+    HONE_ASSIGN(const bool complete, resolve_inputs(n, name, body, inputs));
+    if (!complete) return {};
     b_.set_scope(name);
     if (n.op_type == "If") return import_if(n, std::move(inputs), name, body);
     if (n.op_type == "Loop") return import_loop(n, std::move(inputs), name, body);
@@ -473,7 +459,7 @@ class Importer {
     for (size_t i = 2; i < inputs.size(); ++i) {
       if (!inputs[i].valid())
         return invalid_model("node '{}' (Loop): input {} is missing", name, i);
-      own.push_back(known(inputs[i]));
+      own.push_back(state_.known(inputs[i]));
     }
     const size_t carried = inputs.size() - 2;
     Importer inner(*this, body.scope);
@@ -516,7 +502,7 @@ class Importer {
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i].valid())
         return invalid_model("node '{}' (Scan): input {} is missing", name, i);
-      own.push_back(known(inputs[i]));
+      own.push_back(state_.known(inputs[i]));
       if (i >= carried && own.back().rank > 0) --own.back().rank;
     }
     Importer inner(*this, body.scope);
@@ -540,7 +526,7 @@ class Importer {
         b_.emit_all(op, inputs, std::move(attrs), static_cast<int>(results.size()));
     HONE_TRY(builder_status());
     for (size_t k = 0; k < outs.size(); ++k) {
-      set_known(outs[k], results[k]);
+      state_.set_known(outs[k], results[k]);
       if (k >= n.outputs.size() || n.outputs[k].empty()) continue;
       body.scope[n.outputs[k]] = outs[k];
       give_name(outs[k], format("{}{}", body.prefix, n.outputs[k]));

@@ -7,36 +7,23 @@ namespace hone::onnx {
 
 namespace {
 
-PoolAttrs pool_attrs(ImportCtx& c) {
-  PoolAttrs a;
-  a.kernel = c.attr_ints("kernel_shape");
-  a.strides = c.attr_ints("strides");
-  a.dilations = c.attr_ints("dilations");
-  a.auto_pad =
-      c.attr_enum("auto_pad", {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}, AutoPad::none);
-  a.ceil_mode = c.flag("ceil_mode");
-  read_pads(c, a.pads_begin, a.pads_end);
-  if (a.kernel.empty()) c.fail("attribute 'kernel_shape' is missing");
-  return a;
-}
-
 void import_max_pool(ImportCtx& c) {
   if (!c.require(1)) return;
   const bool column_major = c.flag("storage_order");  // of the indices
   if (c.wants(1)) {
     const std::vector<Value> outs =
         c.b.emit_all(op::max_pool_indices, c.inputs().first(1),
-                     MaxPoolIndicesAttrs{pool_attrs(c), column_major}, 2);
+                     MaxPoolIndicesAttrs{read_pool(c), column_major}, 2);
     if (outs.size() < 2) return;
     c.set(0, outs[0]);
     return c.set(1, outs[1], {DType::i64, c.rank(0)});
   }
-  c.set(0, c.emit(op::max_pool, {c.in(0)}, pool_attrs(c)));
+  c.set(0, c.emit(op::max_pool, {c.in(0)}, read_pool(c)));
 }
 
 void import_average_pool(ImportCtx& c) {
   if (!c.require(1)) return;
-  PoolAttrs attrs = pool_attrs(c);
+  PoolAttrs attrs = read_pool(c);
   attrs.count_include_pad = c.flag("count_include_pad");
   attrs.legacy_divisor = c.options.legacy_average_pool_divisor && c.opset < 19 && attrs.ceil_mode &&
                          attrs.count_include_pad;

@@ -7,22 +7,9 @@ namespace hone::onnx {
 
 namespace {
 
-PoolAttrs pool_attrs(ImportCtx& c) {
-  PoolAttrs a;
-  a.kernel = c.attr_ints("kernel_shape");
-  a.strides = c.attr_ints("strides");
-  a.dilations = c.attr_ints("dilations");
-  a.auto_pad =
-      c.attr_enum("auto_pad", {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}, AutoPad::none);
-  a.ceil_mode = c.flag("ceil_mode");
-  read_pads(c, a.pads_begin, a.pads_end);
-  if (a.kernel.empty()) c.fail("attribute 'kernel_shape' is missing");
-  return a;
-}
-
 void import_lp_pool(ImportCtx& c) {
   if (!c.require(1)) return;
-  c.set(0, c.emit(op::lp_pool, {c.in(0)}, LpPoolAttrs{c.attr("p", int64_t{2}), pool_attrs(c)}));
+  c.set(0, c.emit(op::lp_pool, {c.in(0)}, LpPoolAttrs{c.attr("p", int64_t{2}), read_pool(c)}));
 }
 
 void import_global_lp_pool(ImportCtx& c) {

@@ -302,6 +302,9 @@ for taken in (1, -1):
     CASE(f"if_{'then' if taken > 0 else 'else'}_op13", 13, [N("ReduceSum", "x", "s", keepdims=0), N("Greater", "s zero", "c"),
          N("If", "c", "y", **BRANCHES), N("Neg", "y", "z")], {"x": np.abs(f(2, 4)) * np.float32(taken)}, "y z",
          {"w": W, "k": s32f([1, 2, 3]), "zero": s32f(0)})
+CASE("if_two_names_op13", 13, [N("Identity", "x", "again"), N("ReduceSum", "x", "s", keepdims=0), N("Greater", "s zero", "c"),
+     N("If", "c", "y", then_branch=G("yes", [N("Add", "x again", "y1")], "", "y1"),
+       else_branch=G("no", [N("Mul", "again x", "y2")], "", "y2"))], {"x": np.abs(f(2, 4))}, "y", {"zero": s32f(0)})
 CASE("loop_counted_op13", 13, [N("Loop", "n _ x", "last all", body=G("step", [
          N("Cast", "i", "f", to=T.FLOAT), N("Mul", "v f", "a"), N("Add", "a w", "next"), N("Identity", "go", "go_on"),
          N("ReduceSum", "next", "sum", keepdims=0)], "i:int64[] go:bool[] v", "go_on:bool[] next sum"))],
