@@ -90,11 +90,14 @@ class Flattener final : public AttrVisitor {
 
 }  // namespace
 
-void Attrs::visit(AttrVisitor& visitor) const {
-  if (!schema_) return;
+Attrs Attrs::edited(AttrVisitor& editor) const {
+  if (!schema_) return {};
   const std::shared_ptr<void> copy = schema_->copy(data_.get());
-  schema_->visit(copy.get(), visitor);
+  schema_->visit(copy.get(), editor);
+  return Attrs(schema_, copy);
 }
+
+void Attrs::visit(AttrVisitor& visitor) const { (void)edited(visitor); }
 
 std::string to_string(const Attrs& attrs, AttrText which) {
   if (attrs.empty()) return "";

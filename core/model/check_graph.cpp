@@ -86,22 +86,14 @@ Status check_updates(const Graph& g) {
 Status check_any(const Graph& g, bool is_body);
 
 // Checks the bodies of a node.
-class CheckBodies final : public AttrVisitor {
+class CheckBodies final : public SomeFields {
  public:
   Status status;
-  void field(std::string_view, bool&) override {}
-  void field(std::string_view, int64_t&) override {}
-  void field(std::string_view, double&) override {}
-  void field(std::string_view, std::string&) override {}
-  void field(std::string_view, std::vector<int64_t>&) override {}
-  void field(std::string_view, std::vector<double>&) override {}
-  void field(std::string_view, DType&) override {}
-  void field(std::string_view, TensorData&) override {}
+  using SomeFields::field;
   void field(std::string_view name, GraphPtr& v) override {
     if (!status.ok()) return;
     status = v ? check_any(*v, true).with_context(name) : invalid("the body '{}' is missing", name);
   }
-  void enum_field(std::string_view, int&, std::span<const std::string_view>) override {}
 };
 
 Status check_any(const Graph& g, bool is_body) {

@@ -5,7 +5,6 @@
 #include "hone/select.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "core/ops/checks.hpp"

@@ -126,7 +126,6 @@ class Replay {
   std::string waiting_for_;
   std::map<const ValueInfo*, Value> fixed_;  // constants and states of the graph being built
   std::map<SlotId, Value> fed_;
-  std::vector<std::shared_ptr<const Graph>> bodies_;  // kept alive
 };
 
 }  // namespace hone

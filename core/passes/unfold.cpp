@@ -59,7 +59,6 @@ Result<Replay::Done> Replay::unfold_if(Items::iterator at) {
   for (size_t i = 0; i < n.outputs.size(); ++i) run->carried.push_back(kNone);
   items_.insert(std::next(at), {outer, &n, run});
   splice_nodes(at, frame);
-  bodies_.push_back(body);
   return Done::yes;
 }
 
@@ -96,7 +95,6 @@ Result<Replay::Done> Replay::start_loop(Items::iterator at) {
   run->stacked.resize(n.outputs.size() - carried);
   HONE_TRY(check_body(n, run->body, 2 + carried + run->captured.size(),
                       1 + carried + run->stacked.size()));
-  bodies_.push_back(run->body);
   items_.insert(std::next(at), {at->frame, &n, run});
   return Done::yes;
 }
@@ -129,9 +127,8 @@ Result<Replay::Done> Replay::start_scan(Items::iterator at) {
     if (run->trips >= 0 && run->trips != length)
       return invalid("{}: its sequences have {} and {} elements", label(n), run->trips, length);
     run->trips = length;
-    Shape element = {};
-    for (int i = 0; i < rank; ++i)
-      if (i != axis) element.push_back(x.shape()[i]);
+    Shape element = x.shape();
+    element.erase(static_cast<int>(axis));
     std::vector<SlotId> slots;
     if (length > 0) {
       b_->set_scope(frames_[static_cast<size_t>(at->frame)].prefix + n.name);
@@ -146,7 +143,6 @@ Result<Replay::Done> Replay::start_scan(Items::iterator at) {
   }
   run->stacked.resize(n.outputs.size() - carried);
   HONE_TRY(check_body(n, run->body, n.inputs.size(), n.outputs.size()));
-  bodies_.push_back(run->body);
   items_.insert(std::next(at), {at->frame, &n, run});
   return Done::yes;
 }
@@ -228,8 +224,8 @@ Result<Value> Replay::stack(const Run& run, size_t k) {
     const int64_t at = axis < 0 ? axis + rank : axis;
     if (at < 0 || at >= rank || rank > kMaxRank)
       return invalid("{}: stacks elements {} along axis {}", label(*run.node), element, axis);
-    Shape out = {};
-    for (int i = 0; i < rank; ++i) out.push_back(i == at ? extent : element[i < at ? i : i - 1]);
+    Shape out = element;
+    out.insert(static_cast<int>(at), extent);
     return out;
   };
   if (run.stacked[k].empty()) {
@@ -272,9 +268,8 @@ Result<TensorType> Replay::empty_element(const Run& run, size_t k) {
     const Value x = value(slot_of(run.frame, run.node->inputs[run.carried.size() + i]));
     const int64_t axis =
         attrs.in_axes[i] < 0 ? attrs.in_axes[i] + x.shape().rank() : attrs.in_axes[i];
-    Shape element = {};
-    for (int d = 0; d < x.shape().rank(); ++d)
-      if (d != axis) element.push_back(x.shape()[d]);
+    Shape element = x.shape();
+    element.erase(static_cast<int>(axis));
     give(b.input({x.dtype(), element}, format("x{}", next)));
   }
   for (SlotId s : run.captured) like(s);

@@ -30,8 +30,6 @@ struct TrainGraph {
 inline constexpr std::string_view kLrInput = "hone.lr";
 inline constexpr std::string_view kStepInput = "hone.step";
 
-using Evaluate = std::function<Result<TensorData>(const Graph& so_far, ValueId value)>;
-
 /// Builds it for these inputs and targets. `evaluate`: see SpecialiseOptions.
 Result<TrainGraph> build_train_graph(const Model& model, std::span<const Shape> input_shapes,
                                      std::span<const std::pair<std::string, TensorType>> targets,

@@ -271,24 +271,18 @@ Result<std::vector<TensorData>> Trainer::predict(std::span<const NamedTensor> in
   Impl& t = *impl_;
   const Graph& g = t.engine.model().graph;
   std::vector<TensorType> types;
-  std::vector<const void*> pointers;
+  std::vector<TensorData> ordered;
   for (ValueId v : g.inputs) {
     const auto it = std::find_if(inputs.begin(), inputs.end(),
                                  [&](const NamedTensor& n) { return n.name == g.value(v).name; });
     if (it == inputs.end() || !it->data.defined())
       return invalid("the model's input '{}' is missing", g.value(v).name);
     types.push_back(it->data.type());
-    pointers.push_back(it->data.data());
+    ordered.push_back(it->data);
   }
   HONE_ASSIGN(Compiled* const c, t.engine.infer_program(types));
-  if (c->depends_on_data) {
-    std::vector<TensorData> ordered;
-    for (ValueId v : g.inputs)
-      for (const NamedTensor& n : inputs)
-        if (n.name == g.value(v).name) ordered.push_back(n.data);
-    return t.engine.run_staged(ordered);
-  }
-  std::copy(pointers.begin(), pointers.end(), c->input_pointers.begin());
+  if (c->depends_on_data) return t.engine.run_staged(ordered);
+  for (size_t i = 0; i < ordered.size(); ++i) c->input_pointers[i] = ordered[i].data();
   std::vector<TensorData> out;
   for (size_t i = 0; i < c->program.graph.outputs.size(); ++i) {
     HONE_ASSIGN(TensorData data,

@@ -8,6 +8,7 @@
 # is here already may be named in HONE_CONFORMANCE_DEB. What is unpacked already is kept.
 set -eu
 [ $# = 1 ] || { sed -n '3,9s/^# //p' "$0"; exit 2; }
+here=$(cd "$(dirname "$0")" && pwd)
 suite=sid
 version=1.20.0-6
 hash=8f862eb22f5dad4cf2528d2f6d20582fd89fd8bea774bde7336870c993e1d7ce
@@ -26,32 +27,10 @@ chmod 755 "$work"
 
 download() {
   command -v apt-get > /dev/null || die "there is no apt-get here; name the package in HONE_CONFORMANCE_DEB"
-  keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-  [ -r $keyring ] || die "$keyring is missing (apt-get install debian-archive-keyring)"
-  # The main archive among this machine's sources: not -security, -updates or -backports.
-  # shellcheck disable=SC2016  # apt's own variables
-  mirror=${HONE_DEBIAN_MIRROR:-$(apt-get indextargets --no-release-info \
-    --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' 2> /dev/null |
-    awk '$1 !~ /security|updates|backports/ && $2 == "main" && $3 ~ /\/debian\/?$/ { print $3; exit }')}
-  [ -n "$mirror" ] || die "no Debian mirror in this machine's apt sources; set HONE_DEBIAN_MIRROR to one"
-  export APT_CONFIG="$work/apt.conf"
-  mkdir -p "$work/empty" "$work/lists/partial" "$work/cache/archives/partial"
-  echo "deb [signed-by=$keyring] $mirror $suite main" > "$work/sources.list"
-  cat > "$APT_CONFIG" << CONF
-Dir::Etc::SourceList "$work/sources.list";
-Dir::Etc::SourceParts "$work/empty";
-Dir::Etc::Preferences "/dev/null";
-Dir::Etc::PreferencesParts "$work/empty";
-Dir::State "$work";
-Dir::State::Lists "$work/lists";
-Dir::Cache "$work/cache";
-Acquire::Languages "none";
-# A mirror that stands still is past its date and still has what is pinned; signatures are checked.
-Acquire::Check-Valid-Until "false";
-APT::Sandbox::User "root";
-CONF
-  say "reading the index of Debian $suite"
-  apt-get update -qq || die "cannot read the index of Debian $suite from $mirror"
+  # shellcheck source=toolchains/debian/apt-state.sh
+  . "$here/../../toolchains/debian/apt-state.sh"
+  find_mirror
+  use_suite "$work/apt" deb "$suite"
   (cd "$work" && apt-get download -qq "libonnx-testdata=$version") ||
     die "Debian $suite does not have libonnx-testdata $version any more"
 }

@@ -36,7 +36,7 @@ function readNpy(file) {
 }
 
 let runs = 0;
-function run(name, feeds, keep, file = path.join(models, name, 'model.onnx')) {
+function run(name, feeds, file = path.join(models, name, 'model.onnx')) {
   const dir = path.join(work, `${runs++}`), given = [];
   fs.mkdirSync(dir, { recursive: true });
   Object.keys(feeds).forEach((input, i) => {
@@ -86,7 +86,7 @@ function compare(got, want, spread, name) {
           if (r.status !== 0) throw new Error(`${command[0]}: ${(r.stderr || r.stdout).trim().split('\n').pop()}`);
         }
         for (const [how, file] of [['as .hone', saved], ['exported and imported again', exported]]) {
-          const again = run(name, feeds, null, file).outputs;
+          const again = run(name, feeds, file).outputs;
           const differ = Object.keys(want.outputs).filter(o => Buffer.compare(Buffer.from(again[o].data.buffer), Buffer.from(first.outputs[o].data.buffer)));
           const wrong = how === 'as .hone' ? differ : differ.filter(o => compare(again[o], want.outputs[o], spread, o));
           tell(!wrong.length, `${name} ${how}: ${wrong.length ? 'other numbers for ' + wrong : differ.length ? 'within the tolerance' : 'the same bits'}`);

@@ -33,54 +33,32 @@ Result<Value> loss_of(Builder& b, const NamedValues& outputs, const NamedValues&
   return loss;
 }
 
-// Reads or writes the fields of an attribute struct, f32 turned into f64 on the way.
-class Widener final : public AttrVisitor {
- public:
-  bool writing = false;
-  void field(std::string_view, bool& v) override { pass(v, bools_); }
-  void field(std::string_view, int64_t& v) override { pass(v, ints_); }
-  void field(std::string_view, double& v) override { pass(v, doubles_); }
-  void field(std::string_view, std::string& v) override { pass(v, texts_); }
-  void field(std::string_view, std::vector<int64_t>& v) override { pass(v, int_lists_); }
-  void field(std::string_view, std::vector<double>& v) override { pass(v, double_lists_); }
-  void field(std::string_view, DType& v) override {
-    pass(v, dtypes_);
-    if (writing && v == DType::f32) v = DType::f64;
-  }
-  void field(std::string_view, TensorData& v) override;
-  void field(std::string_view, GraphPtr& v) override;
-  void enum_field(std::string_view, int& v, std::span<const std::string_view>) override {
-    pass(v, enums_);
-  }
-  Status status;
-
- private:
-  template <class T>
-  void pass(T& v, std::vector<T>& kept) {
-    if (writing) {
-      v = kept.front();
-      kept.erase(kept.begin());
-    } else {
-      kept.push_back(v);
-    }
-  }
-  std::vector<bool> bools_;
-  std::vector<int64_t> ints_;
-  std::vector<double> doubles_;
-  std::vector<std::string> texts_;
-  std::vector<std::vector<int64_t>> int_lists_;
-  std::vector<std::vector<double>> double_lists_;
-  std::vector<DType> dtypes_;
-  std::vector<TensorData> tensors_;
-  std::vector<GraphPtr> graphs_;
-  std::vector<int> enums_;
-};
-
 Status widen(TensorData& t) {
   if (!t.defined() || t.dtype() != DType::f32) return {};
   HONE_ASSIGN(t, cast(t, DType::f64));
   return {};
 }
+
+Status widen(Graph& g);
+
+// Turns f32 into f64 in attributes.
+class Widener final : public SomeFields {
+ public:
+  Status status;
+  using SomeFields::field;
+  void field(std::string_view, DType& v) override {
+    if (v == DType::f32) v = DType::f64;
+  }
+  void field(std::string_view, TensorData& v) override {
+    if (status.ok()) status = widen(v);
+  }
+  void field(std::string_view, GraphPtr& v) override {
+    if (!v || !status.ok()) return;
+    Graph copy = *v;
+    status = widen(copy);
+    v = std::make_shared<const Graph>(std::move(copy));
+  }
+};
 
 Status widen(Graph& g) {
   for (ValueInfo& v : g.values) {
@@ -88,28 +66,11 @@ Status widen(Graph& g) {
     HONE_TRY(widen(v.data));
   }
   for (Node& n : g.nodes) {
-    if (n.attrs.empty()) continue;
     Widener w;
-    n.attrs.visit(w);
-    w.writing = true;
-    const std::shared_ptr<void> fresh = n.attrs.schema()->make();
-    n.attrs.schema()->visit(fresh.get(), w);
+    n.attrs = n.attrs.edited(w);
     HONE_TRY(w.status);
-    n.attrs = Attrs(n.attrs.schema(), fresh);
   }
   return {};
-}
-
-void Widener::field(std::string_view, TensorData& v) {
-  pass(v, tensors_);
-  if (writing && status.ok()) status = widen(v);
-}
-void Widener::field(std::string_view, GraphPtr& v) {
-  pass(v, graphs_);
-  if (!writing || !v || !status.ok()) return;
-  Graph copy = *v;
-  status = widen(copy);
-  v = std::make_shared<const Graph>(std::move(copy));
 }
 
 // Near `y`: the model is asked to change a little everywhere.

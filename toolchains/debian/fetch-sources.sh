@@ -28,50 +28,20 @@ done
 command -v apt-get > /dev/null || die "there is no apt-get here; get the sources of$todo yourself and" \
   "unpack them as $dest/NAME-VERSION (names and versions: $here/pins.txt)"
 command -v cmake > /dev/null || die "cmake is needed to unpack the sources (apt-get install cmake)"
-keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-[ -r $keyring ] || die "$keyring is missing (apt-get install debian-archive-keyring)"
-
-# The main archive among this machine's sources: not -security, -updates or -backports.
-# shellcheck disable=SC2016  # apt's own variables
-mirror=${HONE_DEBIAN_MIRROR:-$(apt-get indextargets --no-release-info \
-  --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' 2> /dev/null |
-  awk '$1 !~ /security|updates|backports/ && $2 == "main" && $3 ~ /\/debian\/?$/ { print $3; exit }')}
-[ -n "$mirror" ] || die "no Debian mirror in this machine's apt sources; set HONE_DEBIAN_MIRROR to one"
+# shellcheck source=toolchains/debian/apt-state.sh
+. "$here/apt-state.sh"
+find_mirror
 
 work=$(mktemp -d "$dest/.fetch-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 chmod 755 "$work"
 
-# One private apt state per suite, so that a suite's current version is really that suite's.
-use_suite() {
-  state=$work/$1
-  export APT_CONFIG="$state/apt.conf"
-  [ ! -d "$state" ] || return 0
-  mkdir -p "$state/empty" "$state/lists/partial" "$state/cache/archives/partial"
-  echo "deb-src [signed-by=$keyring] $mirror $1 main" > "$state/sources.list"
-  cat > "$APT_CONFIG" << CONF
-Dir::Etc::SourceList "$state/sources.list";
-Dir::Etc::SourceParts "$state/empty";
-Dir::Etc::Preferences "/dev/null";
-Dir::Etc::PreferencesParts "$state/empty";
-Dir::State "$state";
-Dir::State::Lists "$state/lists";
-Dir::Cache "$state/cache";
-Acquire::Languages "none";
-# A mirror that stands still is past its date and still has what is pinned; signatures are checked.
-Acquire::Check-Valid-Until "false";
-APT::Sandbox::User "root";
-CONF
-  say "reading the index of Debian $1"
-  apt-get update -qq || die "cannot read the index of Debian $1 from $mirror" \
-    "(set HONE_DEBIAN_MIRROR to a mirror that carries it)"
-}
-
 for name in $todo; do
   version=$(pin "$name" 3)
   suite=$(pin "$name" 2)
-  use_suite "$suite"
+  # One state per suite, so that a suite's current version is really that suite's.
+  use_suite "$work/$suite" deb-src "$suite"
   got=$version
   hash=$(pin "$name" 4)
   mkdir "$work/$name" "$work/$name/tree"

@@ -42,6 +42,22 @@ class AttrVisitor {
                           std::span<const std::string_view> names) = 0;
 };
 
+/// Sees nothing but what a derived class looks at. (A class that saves or compares derives from
+/// AttrVisitor, which leaves no kind of field out. `using SomeFields::field;` keeps the others.)
+class SomeFields : public AttrVisitor {
+ public:
+  void field(std::string_view, bool&) override {}
+  void field(std::string_view, int64_t&) override {}
+  void field(std::string_view, double&) override {}
+  void field(std::string_view, std::string&) override {}
+  void field(std::string_view, std::vector<int64_t>&) override {}
+  void field(std::string_view, std::vector<double>&) override {}
+  void field(std::string_view, DType&) override {}
+  void field(std::string_view, TensorData&) override {}
+  void field(std::string_view, GraphPtr&) override {}
+  void enum_field(std::string_view, int&, std::span<const std::string_view>) override {}
+};
+
 /// How to make and walk one attribute struct. One object per type; its address is the type's
 /// identity.
 struct AttrSchema {
@@ -110,6 +126,8 @@ class Attrs {
   }
   /// Shows each field to `visitor`; changes it makes go to a copy that is then dropped.
   void visit(AttrVisitor& visitor) const;
+  /// A copy with the changes that `editor` makes.
+  Attrs edited(AttrVisitor& editor) const;
 
  private:
   const AttrSchema* schema_ = nullptr;

@@ -14,13 +14,16 @@ enum class Mode : uint8_t {
           ///< masks.
 };
 
+/// Finds out the content of a value of a graph that is not finished yet.
+using Evaluate = std::function<Result<TensorData>(const Graph& so_far, ValueId value)>;
+
 struct SpecialiseOptions {
   Mode mode = Mode::infer;
   /// Values computed from constants alone are computed now when they take at most this many bytes.
   int64_t fold_limit_bytes = 64 << 10;
-  /// Finds out the content of a value of the graph made so far, where the shapes of what follows,
-  /// a branch or a number of iterations depend on it. The result then holds for such data only.
-  std::function<Result<TensorData>(const Graph& so_far, ValueId value)> evaluate = {};
+  /// Asked where the shapes of what follows, a branch or a number of iterations depend on a value.
+  /// The result then holds for such data only.
+  Evaluate evaluate = {};
   /// Set when the error is that content is needed and there is no `evaluate`.
   bool* depends_on_data = nullptr;
 };
