@@ -8,6 +8,7 @@
 #include "backends/cpu/gemm_recurrent.hpp"
 #include "backends/cpu/onednn.hpp"
 #include "backends/cpu/onednn_threadpool.hpp"
+#include "backends/cpu/xnnpack.hpp"
 
 namespace hone {
 
@@ -24,6 +25,11 @@ constexpr Implementation kImplementations[] = {
      cpu::onednn_lower_conv_input_grad},
     {Family::onednn, &op::conv_weight_grad, cpu::onednn_accepts_conv,
      cpu::onednn_lower_conv_weight_grad},
+#endif
+#if HONE_HAVE_XNNPACK
+    // Lowered by XnnpackRegion.
+    {Family::xnnpack, &op::matmul, cpu::xnnpack_accepts_matmul, nullptr},
+    {Family::xnnpack, &op::conv, cpu::xnnpack_accepts_conv, nullptr},
 #endif
 #if HONE_HAVE_HIGHWAY
     {Family::gemm, &op::matmul, cpu::accepts_matmul, cpu::lower_matmul},
@@ -43,6 +49,11 @@ constexpr Implementation kImplementations[] = {
     {Family::gemm, nullptr, nullptr, nullptr},  // so that the list is never empty
 };
 
+#if HONE_HAVE_XNNPACK
+constexpr Implementation kPointwise = {Family::xnnpack, nullptr, cpu::xnnpack_accepts_pointwise,
+                                       nullptr};
+#endif
+
 class CpuBackend final : public Backend {
  public:
   CpuBackend() = default;
@@ -54,21 +65,52 @@ class CpuBackend final : public Backend {
 #if HONE_HAVE_ONEDNN
     const cpu::OnednnConcurrency concurrency(to.threads());
 #endif
-    for (NodeId id : region) {
-      const Implementation* i = choose(to.graph(), id);
-      HONE_ENSURE(i != nullptr);
-      HONE_TRY(i->lower(to, id));
+    std::vector<const Implementation*> chosen;
+    for (NodeId id : region) chosen.push_back(choose(to.graph(), id));
+#if HONE_HAVE_XNNPACK
+    std::vector<NodeId> on_xnnpack;
+    for (size_t k = 0; k < region.size(); ++k)
+      if (chosen[k] && chosen[k]->family == Family::xnnpack) on_xnnpack.push_back(region[k]);
+    cpu::XnnpackRegion xnnpack(to, std::move(on_xnnpack));
+#endif
+    for (size_t k = 0; k < region.size(); ++k) {
+      HONE_ENSURE(chosen[k] != nullptr);
+#if HONE_HAVE_XNNPACK
+      if (chosen[k]->family == Family::xnnpack) {
+        HONE_TRY(xnnpack.lower(region[k]));
+        continue;
+      }
+#endif
+      HONE_TRY(chosen[k]->lower(to, region[k]));
     }
     return {};
   }
 
  private:
-  const Implementation* choose(const Graph& g, NodeId id) const {
+  const Implementation* choose(const Graph& g, NodeId id, int depth = 0) const {
     const Node& n = g.node(id);
     for (const Implementation& i : kImplementations)
       if (i.op == n.op && (all_ || i.family == only_) && i.accepts(g, n)) return &i;
+#if HONE_HAVE_XNNPACK
+    if (cpu::xnnpack_accepts_pointwise(g, n) && follows_xnnpack(g, n, depth)) return &kPointwise;
+#endif
     return nullptr;
   }
+
+#if HONE_HAVE_XNNPACK
+  // Whether an operand comes from an XNNPACK convolution, with at most some element-wise operators
+  // between: then it is in that layout.
+  bool follows_xnnpack(const Graph& g, const Node& n, int depth) const {
+    constexpr int kFarthest = 4;
+    return depth < kFarthest && std::any_of(n.inputs.begin(), n.inputs.end(), [&](ValueId v) {
+             if (g.value(v).kind != ValueKind::node) return false;
+             const Node& from = g.node(g.value(v).producer);
+             if (from.op != &op::conv && !cpu::xnnpack_accepts_pointwise(g, from)) return false;
+             const Implementation* i = choose(g, g.value(v).producer, depth + 1);
+             return i && i->family == Family::xnnpack;
+           });
+  }
+#endif
 
   bool all_ = true;
   Family only_{};
@@ -82,12 +124,12 @@ const Backend& default_backend() {
 }
 
 const Backend* cpu::backend_of(Family family) {
-  static const CpuBackend onednn(Family::onednn), gemm(Family::gemm);
+  static const CpuBackend onednn(Family::onednn), xnnpack(Family::xnnpack), gemm(Family::gemm);
   const bool built =
       std::any_of(std::begin(kImplementations), std::end(kImplementations),
                   [&](const Implementation& i) { return i.op && i.family == family; });
   if (!built) return nullptr;
-  return family == Family::onednn ? &onednn : &gemm;
+  return family == Family::onednn ? &onednn : family == Family::xnnpack ? &xnnpack : &gemm;
 }
 
 }  // namespace hone

@@ -8,7 +8,7 @@
 namespace hone::cpu {
 
 /// Where implementations come from.
-enum class Family : uint8_t { onednn, gemm };
+enum class Family : uint8_t { onednn, xnnpack, gemm };
 
 struct Implementation {
   Family family;

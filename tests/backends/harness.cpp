@@ -97,6 +97,9 @@ Value Case::weights(const Shape& s, Weights w, const char* name, uint64_t seed) 
 TensorData Case::run(const Backend* backend, int threads) const {
   const Program p = must(prepare(m_.graph, {backend, threads}));
   const auto pool = make_thread_pool(threads);
+  // Twice, in other memory: kernels must follow their operands and packed weights.
+  Machine elsewhere(p);
+  elsewhere.run(in_, *pool);
   Machine machine(p);
   machine.run(in_, *pool);
   const TensorType& type = m_.graph.type(m_.graph.outputs[0].value);
@@ -131,6 +134,7 @@ int64_t Case::packed_bytes(const Backend& backend) const {
 std::vector<NamedBackend> built_backends() {
   std::vector<NamedBackend> out{{"all", &default_backend()}};
   const NamedBackend parts[] = {{"onednn", cpu::backend_of(cpu::Family::onednn)},
+                                {"xnnpack", cpu::backend_of(cpu::Family::xnnpack)},
                                 {"gemm", cpu::backend_of(cpu::Family::gemm)}};
   for (const NamedBackend& part : parts)
     if (part.backend) out.push_back(part);

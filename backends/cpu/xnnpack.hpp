@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inference on XNNPACK: f32 convolutions and matrix products whose weights stay fixed.
+#pragma once
+
+#if HONE_HAVE_XNNPACK
+
+#include "backends/cpu/implementation.hpp"
+#include "hone/tensor_data.hpp"
+#include "xnnpack.h"
+
+namespace hone::cpu {
+
+/// Convolution over one or two axes, and matmul with one matrix on the right.
+bool xnnpack_accepts_conv(const Graph& g, const Node& node);
+bool xnnpack_accepts_matmul(const Graph& g, const Node& node);
+/// An element-wise operator on images, which can carry on in the layout that a convolution left.
+bool xnnpack_accepts_pointwise(const Graph& g, const Node& node);
+
+Status xnnpack_lower_matmul(Lowering& to, NodeId node);
+
+/// XNNPACK may read so far past what it is given.
+inline constexpr int64_t kXnnpackSlack = XNN_EXTRA_BYTES;
+
+Status xnnpack_status(xnn_status s, std::string_view what);
+/// Whether XNNPACK knows this processor.
+bool xnnpack_available();
+/// Whether the node's weights and bias (inputs 1 and 2) can be packed before the program runs.
+bool fixed_weights(const Graph& g, const Node& node);
+
+struct DeleteOperator {
+  void operator()(xnn_operator_t op) const { xnn_delete_operator(op); }
+};
+using XnnpackOperator = std::unique_ptr<xnn_operator, DeleteOperator>;
+
+/// The packed weights of one operator: XNNPACK takes it for a cache and leaves the place to us.
+class PackedWeights {
+ public:
+  PackedWeights();
+  PackedWeights(const PackedWeights&) = delete;
+  PackedWeights& operator=(const PackedWeights&) = delete;
+
+  xnn_weights_cache_t cache() { return &provider_; }
+  /// Where they are: XNNPACK asks when an operator is reshaped.
+  void* place() const { return place_; }
+  void set_place(void* at, int64_t room) { place_ = at, room_ = room; }
+  /// Bytes that packing takes; known once an operator was made.
+  int64_t bytes() const { return bytes_; }
+  /// Forgets the memory that stood in while no place was known.
+  void drop_stand_in() { stand_in_ = TensorData(), place_ = nullptr; }
+
+ private:
+  void* reserve(size_t bytes);
+
+  xnn_weights_cache_provider provider_{};
+  void* place_ = nullptr;
+  int64_t room_ = 0, bytes_ = 0;
+  TensorData stand_in_;
+};
+
+/// Makes an operator; it packs `weights`, in XNNPACK's order, and `bias` (or null) into the cache.
+using MakeOperator = std::function<xnn_status(const float* weights, const float* bias,
+                                              xnn_weights_cache_t, xnn_operator_t*)>;
+/// Brings weights into XNNPACK's order; empty where they are in it.
+using OrderWeights = std::function<void(const float* from, float* to)>;
+
+/// An operator, and the buffer that holds its weights.
+struct Prepared {
+  std::unique_ptr<PackedWeights> weights;
+  XnnpackOperator op;
+  BufferId packed = kNone;
+};
+/// Has the node's weights packed once, through Lowering::packed.
+Result<Prepared> prepare_operator(Lowering& to, const Node& node, MakeOperator make,
+                                  OrderWeights order);
+
+/// Says how many threads there will be when XNNPACK asks, while a program is prepared.
+class CountedPool final : public ThreadPool {
+ public:
+  explicit CountedPool(int threads) : threads_(threads) {}
+  int size() const override { return threads_; }
+  void parallel_for(int64_t n, int64_t grain, Body body) override {
+    serial_pool().parallel_for(n, grain, body);
+  }
+
+ private:
+  int threads_;
+};
+
+/// The nodes of a region that run on XNNPACK. Images stay channels-last between their steps, and
+/// are transposed where they come from elsewhere or go there.
+class XnnpackRegion {
+ public:
+  /// `nodes`: all that `lower` will be called for, in order.
+  XnnpackRegion(Lowering& to, std::vector<NodeId> nodes) : to_(to), nodes_(std::move(nodes)) {}
+  Status lower(NodeId node);
+
+ private:
+  BufferId channels_last(ValueId v) const;
+  bool needed_plain(ValueId v) const;
+  NodeId only_reader(ValueId v) const;
+  Result<BufferId> conv_input(NodeId node);
+  Result<BufferId> operand(ValueId v, const Shape& shape, NodeId node);
+  void publish(ValueId v, BufferId image, NodeId node);
+  Status lower_conv(NodeId node);
+  Status lower_pointwise(NodeId node);
+
+  Lowering& to_;
+  std::vector<NodeId> nodes_;
+  std::vector<std::pair<ValueId, BufferId>> images_;  // what there is in channels-last layout
+  std::vector<NodeId> fused_;                         // already part of an earlier step
+};
+
+}  // namespace hone::cpu
+
+#endif  // HONE_HAVE_XNNPACK
