@@ -9,6 +9,7 @@
 #include "core/import/onnx_families.hpp"
 #include "core/import/onnx_weights.hpp"
 #include "hone/control.hpp"
+#include "hone/simplify.hpp"
 #include "hone/specialise.hpp"
 
 namespace hone {
@@ -682,6 +683,9 @@ Result<Model> import_onnx(std::span<const std::byte> bytes, std::shared_ptr<cons
   onnx::TensorReader tensors(std::move(owner), directory);
   Model model;
   HONE_ASSIGN(model.graph, onnx::Importer(proto, tensors, options).run());
+  using Simplify = OnnxImportOptions::Simplify;
+  if (options.simplify != Simplify::nothing)
+    HONE_TRY(simplify(model.graph, {.recognise = options.simplify == Simplify::fully}).status());
   model.metadata = onnx::metadata_of(proto);
   model.metadata["source_sha256"] = to_hex(sha256(bytes));
   return model;

@@ -28,7 +28,7 @@ constexpr Stranger kStrangers[] = {
 
 }  // namespace
 
-Result<Model> open_model(const std::string& path) {
+Result<Model> open_model(const std::string& path, const OnnxImportOptions& options) {
   std::string_view start;
   {
     HONE_ASSIGN(const MappedFile file, MappedFile::open(path));
@@ -43,7 +43,7 @@ Result<Model> open_model(const std::string& path) {
       if (start.size() > s.offset && start.substr(s.offset).starts_with(s.magic))
         return invalid_model("{} is no model that can be opened but {}", path, s.advice);
   }
-  return import_onnx(path);
+  return import_onnx(path, options);
 }
 
 }  // namespace hone

@@ -14,14 +14,21 @@ struct OnnxImportOptions {
   /// AveragePool with ceil_mode and count_include_pad at opset 18 and earlier: divide by the whole
   /// kernel as older runtimes did.
   bool legacy_average_pool_divisor = false;
+  /// Whether the graph is simplified (hone/simplify.hpp), and how far.
+  enum class Simplify : uint8_t {
+    nothing,  ///< Nodes stay as the file has them.
+    exactly,  ///< Outputs keep every bit.
+    fully,    ///< Spelled-out operators are recognised too: they train and run as one.
+  };
+  Simplify simplify = Simplify::fully;
 };
 
 /// Reads an ONNX model, opsets up to 25; external data is mapped from beside the file. Dynamic axes
 /// keep their names; floating-point initializers become parameters of their names
 /// (BatchNormalization's running statistics become buffers), shape-like integer ones constants.
-/// Operators are upgraded to their newest meaning. Errors: not_found, io_error, invalid_model
-/// (damaged; what and where), unsupported (one error naming every operator, with node names, that
-/// cannot be imported).
+/// Operators are upgraded to their newest meaning, and the graph is simplified. Errors: not_found,
+/// io_error, invalid_model (damaged; what and where), unsupported (one error naming every operator,
+/// with node names, that cannot be imported).
 Result<Model> import_onnx(const std::string& path, const OnnxImportOptions& options = {});
 /// From memory; `directory` is where external data lies. `owner` keeps the bytes alive.
 Result<Model> import_onnx(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
@@ -41,7 +48,7 @@ Status export_onnx(const Model& model, const std::string& path,
                    const OnnxExportOptions& options = {});
 
 /// Loads `.hone` or `.onnx`, told apart by content. Other kinds of model files are recognised and
-/// refused with advice.
-Result<Model> open_model(const std::string& path);
+/// refused with advice. `options` are for ONNX.
+Result<Model> open_model(const std::string& path, const OnnxImportOptions& options = {});
 
 }  // namespace hone
