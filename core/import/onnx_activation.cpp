@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX's activations and softmax.
+#include <numbers>
+
 #include "core/import/onnx_families.hpp"
 
 namespace hone::onnx {
@@ -143,9 +145,27 @@ void export_hard_sigmoid(ExportCtx& c) {
   c.write("HardSigmoid", {c.in(0)}, {{"alpha", a.alpha}, {"beta", a.beta}});
 }
 
+// x (1 + f) / 2, with f = erf(x / sqrt(2)), or tanh(sqrt(2 / pi) (x + 0.044715 x^3)).
+void spell_gelu(ExportCtx& c, bool tanh) {
+  const DType t = c.dtype(0);
+  const std::string x = c.in(0);
+  std::string f;
+  if (tanh) {
+    const std::string cube = c.part("Mul", {c.part("Mul", {x, x}), x});
+    const std::string sum = c.part("Add", {x, c.part("Mul", {cube, c.number(0.044715, t)})});
+    const double scale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+    f = c.part("Tanh", {c.part("Mul", {sum, c.number(scale, t)})});
+  } else {
+    f = c.part("Erf", {c.part("Div", {x, c.number(std::numbers::sqrt2, t)})});
+  }
+  const std::string gate = c.part("Add", {f, c.number(1, t)});
+  c.write("Mul", {c.part("Mul", {x, gate}), c.number(0.5, t)});
+}
+
+// One node from opset 20 on. GELU alone is no reason to ask for it.
 void export_gelu(ExportCtx& c) {
-  c.need(20);
   const bool tanh = c.attrs<GeluAttrs>().approximate == GeluForm::tanh;
+  if (c.opset < 20) return spell_gelu(c, tanh);
   c.write("Gelu", {c.in(0)}, {{"approximate", std::string_view(tanh ? "tanh" : "none")}});
 }
 

@@ -72,6 +72,14 @@ bool is_parameter(Rewriter& r, Value v, Value x, int64_t axis) {
   return true;
 }
 
+// With its statistics, which importing gives it too.
+Value layer_norm(Rewriter& r, Value x, Value scale, Value bias, const NormAttrs& attrs) {
+  const Value all[] = {x, scale, bias};
+  const size_t count = bias.valid() ? 3 : scale.valid() ? 2 : 1;
+  const std::vector<Value> outs = r.emit_all(op::layer_norm, std::span(all).first(count), attrs, 3);
+  return outs.empty() ? Value() : outs[0];
+}
+
 }  // namespace
 
 // The rest of the product multiplies the normalised value.
@@ -88,7 +96,7 @@ Value recognise_norm(Rewriter& r, const Pending& p) {
   const NormAttrs attrs{square->eps, -square->axes};
   if (!is_floating(r, square->d)) return {};
   const Value y =
-      x.valid() ? r.emit(op::layer_norm, {x}, attrs) : r.emit(op::rms_norm, {square->d}, attrs);
+      x.valid() ? layer_norm(r, x, {}, {}, attrs) : r.emit(op::rms_norm, {square->d}, attrs);
   return rest->factors.empty() ? y : r.emit(op::mul, {y, rest->factors[0]});
 }
 
@@ -114,7 +122,7 @@ Value recognise_shifted_norm(Rewriter& r, const Pending& p) {
           centred(r, square->d, square->axes).id() != x.id())
         continue;
       const Value bias = r.input(*shift, 0);
-      Value y = r.emit(op::layer_norm, {x}, NormAttrs{square->eps, -square->axes});
+      Value y = layer_norm(r, x, {}, {}, NormAttrs{square->eps, -square->axes});
       if (!factor->factors.empty()) y = r.emit(op::mul, {y, factor->factors[0]});
       return r.emit(op::add, {y, bias});
     }
@@ -130,7 +138,9 @@ Value scale_norm(Rewriter& r, const Pending& p) {
       continue;
     const Value x = r.input(*n, 0), scale = p.input(1 - i);
     if (!is_parameter(r, scale, x, n->attrs.as<NormAttrs>().axis)) continue;
-    return r.emit(*n->op, {x, scale}, Attrs(n->attrs));
+    const NormAttrs attrs = n->attrs.as<NormAttrs>();
+    if (n->op == &op::layer_norm) return layer_norm(r, x, scale, {}, attrs);
+    return r.emit(op::rms_norm, {x, scale}, attrs);
   }
   return {};
 }
@@ -142,7 +152,8 @@ Value shift_norm(Rewriter& r, const Pending& p) {
     if (!n || n->inputs.size() > 2) continue;
     const Value x = r.input(*n, 0), bias = p.input(1 - i);
     if (!is_parameter(r, bias, x, n->attrs.as<NormAttrs>().axis)) continue;
-    return r.emit(op::layer_norm, {x, r.input(*n, 1), bias}, Attrs(n->attrs));
+    const NormAttrs attrs = n->attrs.as<NormAttrs>();
+    return layer_norm(r, x, r.input(*n, 1), bias, attrs);
   }
   return {};
 }

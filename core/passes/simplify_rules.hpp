@@ -81,6 +81,8 @@ struct SimplifyRule {
 std::span<const SimplifyRule> exact_rules();
 /// Rules about shapes, which keep every bit too.
 std::span<const SimplifyRule> shape_rules();
+/// Rules that turn constant inputs into attributes; exact.
+std::span<const SimplifyRule> dynamic_rules();
 /// Rules that recognise spelled-out operators.
 std::span<const SimplifyRule> recognition_rules();
 

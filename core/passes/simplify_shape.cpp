@@ -50,16 +50,18 @@ struct Element {
 };
 using Elements = std::vector<Element>;
 
-constexpr int kMaxDepth = 8;
-std::optional<Elements> elements(Rewriter& r, Value v, int depth);
+// How many values may be looked at for one shape: a damaged file may join a part with itself over
+// and over.
+constexpr int kMostSteps = 64;
+std::optional<Elements> elements(Rewriter& r, Value v, int& steps);
 
-std::optional<Elements> elements_of_gather(Rewriter& r, const Node& n, int depth) {
+std::optional<Elements> elements_of_gather(Rewriter& r, const Node& n, int& steps) {
   const int64_t axis = n.attrs.as<AxisAttrs>().axis;
   const TensorData* at = r.constant(r.input(n, 1));
   if ((axis != 0 && axis != -1) || !at || is_float(at->dtype()) || at->shape().rank() > 1)
     return std::nullopt;
   const std::vector<int64_t> wanted = to_ints(*at);
-  const auto from = elements(r, r.input(n, 0), depth);
+  const auto from = elements(r, r.input(n, 0), steps);
   if (!from) return std::nullopt;
   Elements out;
   for (int64_t i : wanted) {
@@ -70,7 +72,7 @@ std::optional<Elements> elements_of_gather(Rewriter& r, const Node& n, int depth
   return out;
 }
 
-std::optional<Elements> elements_of_slice(Rewriter& r, const Node& n, int depth) {
+std::optional<Elements> elements_of_slice(Rewriter& r, const Node& n, int& steps) {
   const SliceAttrs& a = n.attrs.as<SliceAttrs>();
   const bool plain =
       a.starts.size() == 1 && a.ends.size() == 1 &&
@@ -78,18 +80,18 @@ std::optional<Elements> elements_of_slice(Rewriter& r, const Node& n, int depth)
       (a.steps.empty() || a.steps == std::vector<int64_t>{1});
   if (!plain) return std::nullopt;
   const int64_t start = a.starts[0], end = a.ends[0];
-  const auto from = elements(r, r.input(n, 0), depth);
+  const auto from = elements(r, r.input(n, 0), steps);
   if (!from) return std::nullopt;
   const auto range = range_of({start, end}, static_cast<int>(from->size()));
   return Elements(from->begin() + range->first, from->begin() + range->last);
 }
 
-std::optional<Elements> elements_of_concat(Rewriter& r, const Node& n, int depth) {
+std::optional<Elements> elements_of_concat(Rewriter& r, const Node& n, int& steps) {
   const std::vector<ValueId> parts = n.inputs;
   Elements out;
   for (ValueId part : parts) {
     if (part == kNone) return std::nullopt;
-    const auto some = elements(r, Value(&r.b, part), depth);
+    const auto some = elements(r, Value(&r.b, part), steps);
     if (!some) return std::nullopt;
     out.insert(out.end(), some->begin(), some->end());
   }
@@ -97,8 +99,8 @@ std::optional<Elements> elements_of_concat(Rewriter& r, const Node& n, int depth
 }
 
 // The elements of an integer vector (or the one of a scalar), in order.
-std::optional<Elements> elements(Rewriter& r, Value v, int depth) {
-  if (depth > kMaxDepth || !v.valid()) return std::nullopt;
+std::optional<Elements> elements(Rewriter& r, Value v, int& steps) {
+  if (--steps < 0 || !v.valid()) return std::nullopt;
   const Facts facts = r.facts(v);
   if (const TensorData* t = r.constant(v)) {
     if (is_float(t->dtype()) || t->shape().rank() > 1 || t->numel() > kMaxRank) return std::nullopt;
@@ -119,17 +121,22 @@ std::optional<Elements> elements(Rewriter& r, Value v, int depth) {
     }
     return out;
   }
-  if (n && n->op == &op::gather) return elements_of_gather(r, *n, depth + 1);
-  if (n && n->op == &op::slice) return elements_of_slice(r, *n, depth + 1);
-  if (n && n->op == &op::concat) return elements_of_concat(r, *n, depth + 1);
+  if (n && n->op == &op::gather) return elements_of_gather(r, *n, steps);
+  if (n && n->op == &op::slice) return elements_of_slice(r, *n, steps);
+  if (n && n->op == &op::concat) return elements_of_concat(r, *n, steps);
   const bool same = n && (n->op == &op::unsqueeze || n->op == &op::squeeze ||
                           n->op == &op::reshape || n->op == &op::identity);
   const bool widened = n && n->op == &op::cast && n->attrs.as<CastAttrs>().to == DType::i64;
   if ((same && facts.has_rank() && facts.rank() <= 1) || widened)
-    return elements(r, r.input(*n, 0), depth + 1);
+    return elements(r, r.input(*n, 0), steps);
   // One element of which nothing is known.
   if (facts.rank() == 0 || (facts.rank() == 1 && (*facts.extents)[0] == 1)) return Elements(1);
   return std::nullopt;
+}
+
+std::optional<Elements> elements(Rewriter& r, Value v) {
+  int steps = kMostSteps;
+  return elements(r, v, steps);
 }
 
 // Whether the element is the extent of x on this axis, whatever that is.
@@ -156,7 +163,8 @@ Value known_elements(Rewriter& r, const Pending& p) {
   if (r.facts(p.input(0)).dtype != DType::i64) return {};
   const Node n{&p.op, p.attrs, {p.input(0).id(), p.input(1).id()}, {}, {}};
   const bool gathers = &p.op == &op::gather;
-  const auto found = gathers ? elements_of_gather(r, n, 1) : elements_of_slice(r, n, 1);
+  int steps = kMostSteps;
+  const auto found = gathers ? elements_of_gather(r, n, steps) : elements_of_slice(r, n, steps);
   const auto known = found ? numbers_of(*found) : std::nullopt;
   if (!known || r.facts(p.input(0)).rank() != 1) return {};
   const TensorData* at = gathers ? r.constant(p.input(1)) : nullptr;
@@ -170,7 +178,7 @@ Value known_elements(Rewriter& r, const Pending& p) {
 
 // Extents of the input become copies (0), one unknown element becomes what is left (-1).
 Value computed_reshape(Rewriter& r, const Pending& p) {
-  const auto wanted = elements(r, p.input(1), 0);
+  const auto wanted = elements(r, p.input(1));
   if (!wanted || r.facts(p.input(1)).rank() != 1) return {};
   const bool allow_zero = p.as<AllowZeroAttrs>().allow_zero;
   if (const auto known = numbers_of(*wanted))
@@ -190,7 +198,7 @@ Value computed_reshape(Rewriter& r, const Pending& p) {
 
 std::optional<std::vector<int64_t>> known_ints(Rewriter& r, Value v) {
   if (r.facts(v).rank() != 1) return std::nullopt;
-  const auto found = elements(r, v, 0);
+  const auto found = elements(r, v);
   return found ? numbers_of(*found) : std::nullopt;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "hone/model.hpp"
+#include "hone/simplify.hpp"
 
 namespace hone {
 
@@ -18,9 +19,11 @@ struct OnnxImportOptions {
   enum class Simplify : uint8_t {
     nothing,  ///< Nodes stay as the file has them.
     exactly,  ///< Outputs keep every bit.
-    fully,    ///< Spelled-out operators are recognised too: they train and run as one.
+    fully,    ///< Spelled-out operators are recognised too: they train and run as one, and
+              ///< results may differ in the last bits.
   };
   Simplify simplify = Simplify::fully;
+  SimplifyReport* report = nullptr;  ///< Set to what simplification did.
 };
 
 /// Reads an ONNX model, opsets up to 25; external data is mapped from beside the file. Dynamic axes
