@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "core/cli/commands.hpp"
+#include "core/cli/simplifying.hpp"
 #include "core/cli/terminal.hpp"
 #include "hone/npz.hpp"
 #include "hone/onnx.hpp"
@@ -18,6 +19,8 @@ namespace {
 struct Args {
   std::string model, out, weights;
   std::vector<std::string> renamings;
+  SimplifyArgs simplify;
+  bool simplify_only = false;
 };
 
 // What a path ends in says which of the two formats of weights it is.
@@ -76,16 +79,21 @@ std::string summary(const Model& m) {
 }
 
 Status convert(const Args& a) {
-  HONE_ASSIGN(Model m, open_model(a.model));
+  if (!a.simplify_only && a.out.ends_with(".onnx"))
+    return invalid("'{}': convert writes .hone files; ONNX comes from --simplify-only or export",
+                   a.out);
+  HONE_ASSIGN(Simplified opened, open_simplified(a.model, a.simplify));
+  Model& m = opened.model;
   HONE_ASSIGN(const std::vector<Renaming> names, renamings(a));
   if (!a.weights.empty()) {
     HONE_ASSIGN(std::vector<NamedTensor> tensors, read_weights(a.weights));
     rename(tensors, names);
     HONE_TRY(set_weights(m, tensors).with_context(a.weights));
   }
-  HONE_TRY(save_model(m, a.out));
+  HONE_TRY(a.simplify_only ? export_onnx(m, a.out) : save_model(m, a.out));
   std::printf("%s -> %s\n  %s, %s\n", a.model.c_str(), a.out.c_str(), summary(m).c_str(),
               bytes_text(size_of_file(a.out)).c_str());
+  if (opened.report) std::printf("%s", text_of(*opened.report).c_str());
   return {};
 }
 
@@ -122,6 +130,9 @@ void add_convert(CLI::App& app, Action& action) {
       ->required()
       ->type_name("MODEL");
   c->add_option("-o,--output", args->out, "The .hone file to write")->required()->type_name("FILE");
+  args->simplify.add_to(*c);
+  c->add_flag("--simplify-only", args->simplify_only,
+              "Write the simplified model as ONNX instead: -o names an .onnx file");
   c->add_option("--weights", args->weights,
                 "Take all parameters and buffers from this file: .safetensors or .npz")
       ->type_name("FILE");

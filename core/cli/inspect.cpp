@@ -7,6 +7,7 @@
 
 #include "core/cli/commands.hpp"
 #include "core/cli/common.hpp"
+#include "core/cli/simplifying.hpp"
 #include "core/cli/terminal.hpp"
 #include "hone/onnx.hpp"
 #include "hone/op.hpp"
@@ -16,10 +17,11 @@ namespace hone::cli {
 namespace {
 
 struct Args {
-  std::string model;
-  bool plan = false, graph = false, parameters = false;
+  std::string model, other;
+  bool plan = false, graph = false, parameters = false, diff = false;
   DimArgs dims;
   DeviceArgs device;
+  SimplifyArgs simplify;
 };
 
 void print_signature(const Graph& g) {
@@ -67,14 +69,13 @@ void print_parameters(const Graph& g, bool all) {
 }
 
 void print_operators(const Graph& g) {
-  std::map<std::string_view, int64_t> counts;
-  for (const Node& n : g.nodes) ++counts[n.op->name];
+  const std::map<std::string_view, int64_t> counts = nodes_by_operator(g);
   std::vector<std::pair<std::string_view, int64_t>> sorted(counts.begin(), counts.end());
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
   Table t({"operator", "nodes"});
   for (const auto& [name, n] : sorted) t.add({std::string(name), count_text(n)});
-  t.add({"all", count_text(static_cast<int64_t>(g.nodes.size()))});
+  t.add({"all", count_text(count_nodes(g))});
   std::printf("%s\n", t.text().c_str());
 }
 
@@ -100,8 +101,22 @@ Status print_plan(const Args& a, const Model& m) {
   return {};
 }
 
+// Two models as their files have them, or one before and after simplification.
+Status print_difference(const Args& a) {
+  HONE_ASSIGN(const Simplified before, open_simplified(a.model, {"none"}));
+  HONE_ASSIGN(const Simplified after, a.other.empty() ? open_simplified(a.model, a.simplify)
+                                                      : open_simplified(a.other, {"none"}));
+  const std::string name = a.other.empty() ? "simplified" : a.other;
+  std::printf("%s -> %s\n\n%s", a.model.c_str(), name.c_str(),
+              text_of_difference(before.model.graph, after.model.graph).c_str());
+  if (after.report) std::printf("\n%s", text_of(*after.report).c_str());
+  return {};
+}
+
 Status inspect(const Args& a) {
-  HONE_ASSIGN(const Model m, open_model(a.model));
+  if (!a.other.empty() && !a.diff) return invalid("two models are for --diff");
+  if (a.diff) return print_difference(a);
+  HONE_ASSIGN(const Model m, open_model(a.model, a.simplify.importing()));
   std::printf("%s%s%s\n\n", a.model.c_str(), m.graph.name.empty() ? "" : ": ",
               m.graph.name.c_str());
   print_signature(m.graph);
@@ -123,6 +138,11 @@ void add_inspect(CLI::App& app, Action& action) {
   CLI::App* c = app.add_subcommand(
       "inspect", "Show signature, weights, operators, metadata and plan of a model");
   c->add_option("model", args->model, "The model: .hone or .onnx")->required()->type_name("MODEL");
+  c->add_option("other", args->other, "A second model, for --diff")->type_name("MODEL");
+  c->add_flag("--diff", args->diff,
+              "Count operators before and after: of two models, or of one and what it becomes when "
+              "simplified");
+  args->simplify.add_to(*c);
   c->add_flag("--parameters", args->parameters, "List every parameter and buffer");
   c->add_flag("--graph", args->graph, "List every node");
   c->add_flag("--plan", args->plan, "Plan an inference and show its memory");

@@ -684,11 +684,8 @@ Result<Model> import_onnx(std::span<const std::byte> bytes, std::shared_ptr<cons
   Model model;
   HONE_ASSIGN(model.graph, onnx::Importer(proto, tensors, options).run());
   using Simplify = OnnxImportOptions::Simplify;
-  if (options.simplify != Simplify::nothing) {
-    HONE_ASSIGN(SimplifyReport report, simplify(model.graph, {.recognise = options.simplify ==
-                                                                          Simplify::fully}));
-    if (options.report) *options.report = std::move(report);
-  }
+  if (options.simplify != Simplify::nothing)
+    HONE_TRY(simplify(model.graph, {.recognise = options.simplify == Simplify::fully}).status());
   model.metadata = onnx::metadata_of(proto);
   model.metadata["source_sha256"] = to_hex(sha256(bytes));
   return model;

@@ -46,16 +46,27 @@ class Bodies final : public AttrVisitor {
   void enum_field(std::string_view, int&, std::span<const std::string_view>) override {}
 };
 
-}  // namespace
-
-int64_t count_nodes(const Graph& g) {
-  int64_t count = static_cast<int64_t>(g.nodes.size());
+void count_nodes(const Graph& g, std::map<std::string_view, int64_t>& counts) {
   for (const Node& n : g.nodes) {
+    ++counts[n.op->name];
     if (!n.op->has_bodies) continue;
     Bodies bodies;
     n.attrs.visit(bodies);
-    for (const GraphPtr& body : bodies.found) count += count_nodes(*body);
+    for (const GraphPtr& body : bodies.found) count_nodes(*body, counts);
   }
+}
+
+}  // namespace
+
+std::map<std::string_view, int64_t> nodes_by_operator(const Graph& g) {
+  std::map<std::string_view, int64_t> counts;
+  count_nodes(g, counts);
+  return counts;
+}
+
+int64_t count_nodes(const Graph& g) {
+  int64_t count = 0;
+  for (const auto& [op, n] : nodes_by_operator(g)) count += n;
   return count;
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "hone/model.hpp"
-#include "hone/simplify.hpp"
 
 namespace hone {
 
@@ -23,7 +22,6 @@ struct OnnxImportOptions {
               ///< results may differ in the last bits.
   };
   Simplify simplify = Simplify::fully;
-  SimplifyReport* report = nullptr;  ///< Set to what simplification did.
 };
 
 /// Reads an ONNX model, opsets up to 25; external data is mapped from beside the file. Dynamic axes

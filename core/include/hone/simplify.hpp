@@ -2,6 +2,8 @@
 // Making a model graph smaller without changing what it computes.
 #pragma once
 
+#include <map>
+
 #include "hone/graph.hpp"
 
 namespace hone {
@@ -27,8 +29,9 @@ struct SimplifyReport {
   bool changed() const { return !rules.empty(); }
 };
 
-/// Nodes of a graph and of all bodies in it.
+/// Nodes of a graph and of all bodies in it, and how many there are of each operator.
 int64_t count_nodes(const Graph& g);
+std::map<std::string_view, int64_t> nodes_by_operator(const Graph& g);
 
 /// Simplifies `g`, bodies of control operators included, until no rule applies: a second call
 /// changes nothing. Rules hold for every extent of a free dimension, and no dimension is ever
