@@ -124,17 +124,46 @@ Facts unsqueezing(const Ctx& c) {
   return c.like(out);
 }
 
+// What -1 stands for: the extents of x that are not among the others, when that is one number or
+// one named dimension.
+int64_t remaining_extent(const Extents& x, const Extents& others) {
+  std::vector<int64_t> named;
+  int64_t have = 1, used = 1;
+  const auto multiply = [](int64_t& product, int64_t e) {
+    const bool fits = e <= std::numeric_limits<int64_t>::max() / product;
+    if (fits) product *= e;
+    return fits;
+  };
+  for (int64_t e : x) {
+    if (e == kAnyExtent || e == 0) return kAnyExtent;
+    if (e < 0) named.push_back(e);
+    if (e > 0 && !multiply(have, e)) return kAnyExtent;
+  }
+  for (int64_t e : others) {
+    if (e == kAnyExtent || e == 0) return kAnyExtent;
+    if (e > 0 && !multiply(used, e)) return kAnyExtent;
+    const auto at = std::find(named.begin(), named.end(), e);
+    if (e < 0 && at == named.end()) return kAnyExtent;
+    if (e < 0) named.erase(at);
+  }
+  if (named.empty()) return have % used == 0 ? have / used : kAnyExtent;
+  return named.size() == 1 && have == used ? named[0] : kAnyExtent;
+}
+
 Facts reshaping(const Ctx& c) {
   const ShapeAttrs& a = c.attrs.as<ShapeAttrs>();
   const auto e = c.extents(0);
-  Extents out;
+  Extents out, others;
   for (size_t i = 0; i < a.shape.size(); ++i) {
     const bool copied = a.shape[i] == 0 && !a.allow_zero;
     if (copied)
       out.push_back(e && i < e->size() ? (*e)[i] : kAnyExtent);
     else
       out.push_back(a.shape[i] < 0 ? kAnyExtent : a.shape[i]);
+    if (a.shape[i] >= 0) others.push_back(out.back());
   }
+  for (size_t i = 0; e && i < a.shape.size(); ++i)
+    if (a.shape[i] == -1 && others.size() + 1 == out.size()) out[i] = remaining_extent(*e, others);
   return c.like(out);
 }
 

@@ -75,6 +75,15 @@ Rewriter::Rewriter(Graph& g, const SimplifyOptions& options, SimplifyReport& rep
   b.set_fold_limit(options.fold_limit_bytes);
 }
 
+void Rewriter::know_extents(Value v, const Extents& extents) {
+  if (!v.valid() || b.graph().value(v.id()).typed) return;
+  Facts& known = facts_[v.id()];
+  if (!known.extents) known.extents = extents;
+  if (known.extents->size() != extents.size()) return;
+  for (size_t i = 0; i < extents.size(); ++i)
+    if ((*known.extents)[i] == kAnyExtent) (*known.extents)[i] = extents[i];
+}
+
 void Rewriter::count(std::string_view rule, int64_t times) { add_counts(report_, rule, times); }
 
 Facts Rewriter::facts(Value v) const {
@@ -172,6 +181,8 @@ std::vector<Value> Rewriter::emit_all(const OpDef& op, std::span<const Value> in
   for (size_t k = 0; k < outs.size(); ++k)
     if (!b.graph().value(outs[k].id()).typed)
       know(outs[k], facts_of_output(op, attrs, k, pointers));
+  if (const auto extents = extents_by_shape_input(*this, {op, attrs, in}))
+    know_extents(outs[0], *extents);
   if (mergeable) emitted_.emplace(std::move(key), outs);
   return outs;
 }

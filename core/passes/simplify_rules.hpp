@@ -54,6 +54,8 @@ class Rewriter {
   const TensorData* constant(Value v) const { return b.constant_data(v); }
   /// The only element of a constant.
   std::optional<double> number(Value v) const;
+  /// Adds what is known of the extents of a value, whose rank is theirs.
+  void know_extents(Value v, const Extents& extents);
   void count(std::string_view rule, int64_t times = 1);
 
  private:
@@ -76,6 +78,10 @@ struct SimplifyRule {
   std::string_view name;
   Value (*apply)(Rewriter&, const Pending&);
 };
+
+/// Extents of what takes a computed shape: what its elements are known to be. The elements may
+/// be extents of other values.
+std::optional<Extents> extents_by_shape_input(Rewriter& r, const Pending& p);
 
 /// Rules that keep every bit.
 std::span<const SimplifyRule> exact_rules();

@@ -176,6 +176,17 @@ Value known_elements(Rewriter& r, const Pending& p) {
 
 // ---- shapes that were computed
 
+Extents extents_of(Rewriter& r, const Elements& shape) {
+  Extents out;
+  for (const Element& e : shape) {
+    if (e.number) out.push_back(*e.number < 0 ? kAnyExtent : *e.number);
+    if (!e.number && !e.of.valid()) out.push_back(kAnyExtent);
+    if (!e.number && e.of.valid())
+      out.push_back((*r.facts(e.of).extents)[static_cast<size_t>(e.axis)]);
+  }
+  return out;
+}
+
 // Extents of the input become copies (0), one unknown element becomes what is left (-1).
 Value computed_reshape(Rewriter& r, const Pending& p) {
   const auto wanted = elements(r, p.input(1));
@@ -193,7 +204,10 @@ Value computed_reshape(Rewriter& r, const Pending& p) {
     open += shape.back() == -1;
   }
   if (open > 1) return {};
-  return r.emit(op::reshape, {p.input(0)}, ShapeAttrs{std::move(shape), false});
+  const Extents extents = extents_of(r, *wanted);
+  const Value y = r.emit(op::reshape, {p.input(0)}, ShapeAttrs{std::move(shape), false});
+  r.know_extents(y, extents);
+  return y;
 }
 
 std::optional<std::vector<int64_t>> known_ints(Rewriter& r, Value v) {
@@ -265,6 +279,20 @@ constexpr SimplifyRule kRules[] = {
 };
 
 }  // namespace
+
+std::optional<Extents> extents_by_shape_input(Rewriter& r, const Pending& p) {
+  const bool fills = &p.op == &op::fill_dyn, reshapes = &p.op == &op::reshape_dyn;
+  if (!fills && !reshapes) return std::nullopt;
+  const Value shape = p.input(fills ? 0 : 1);
+  const auto wanted = r.facts(shape).rank() == 1 ? elements(r, shape) : std::nullopt;
+  if (!wanted) return std::nullopt;
+  Extents out = extents_of(r, *wanted);
+  for (size_t i = 0; i < out.size(); ++i) {
+    const bool means_other = reshapes && (*wanted)[i].number && *(*wanted)[i].number <= 0;
+    if (means_other) out[i] = kAnyExtent;
+  }
+  return out;
+}
 
 std::span<const SimplifyRule> shape_rules() { return kRules; }
 
