@@ -87,7 +87,7 @@ class CpuBackend final : public Backend {
   }
 
  private:
-  const Implementation* choose(const Graph& g, NodeId id, int depth = 0) const {
+  const Implementation* choose(const Graph& g, NodeId id, [[maybe_unused]] int depth = 0) const {
     const Node& n = g.node(id);
     for (const Implementation& i : kImplementations)
       if (i.op == n.op && (all_ || i.family == only_) && i.accepts(g, n)) return &i;

@@ -11,7 +11,7 @@ constexpr std::string_view kDomain = "ai.onnx.preview.training";
 
 class Step {
  public:
-  Step(ImportCtx& c, int kinds) : c_(c), kinds_(kinds) {
+  Step(ImportCtx& c, int kinds) : c_(c) {
     count_ = (c.size() - 2) / kinds;
     if (c.size() < 2 + kinds || 2 + count_ * kinds != c.size()) {
       c.fail("has {} inputs, expected 2 and then {} for each tensor", c.size(), kinds);
@@ -47,7 +47,7 @@ class Step {
     return from == dtype(i) ? v : c_.emit(op::cast, {v}, CastAttrs{dtype(i)});
   }
   ImportCtx& c_;
-  int kinds_, count_ = 0;
+  int count_ = 0;
   double norm_ = 0;
 };
 

@@ -186,6 +186,7 @@ Result<Shape> FileReader::shape(const flatbuffers::Vector<int64_t>* dims, size_t
                                 std::string_view who) {
   Shape shape;
   if (!dims) return shape;
+  HONE_TRY(check_aligned(dims));
   if (dims->size() > kMaxRank)
     return invalid_model("{}: has {} dimensions, at most {} are supported", who, dims->size(),
                          kMaxRank);

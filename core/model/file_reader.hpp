@@ -35,6 +35,7 @@ class FileReader {
   /// Empty for a missing vector. Errors: as `text`.
   template <class T>
   Result<std::vector<T>> list(const flatbuffers::Vector<T>* v) {
+    HONE_TRY(check_aligned(v));
     HONE_TRY(spend(v ? v->size() * sizeof(T) : 0));
     return v ? std::vector<T>(v->begin(), v->end()) : std::vector<T>();
   }
@@ -53,6 +54,13 @@ class FileReader {
   Status verify_header();
   Status check_segments();
   Status spend(uint64_t bytes);
+  /// FlatBuffers' verifier checks the alignment of a vector's length, not that of wider elements.
+  template <class T>
+  static Status check_aligned(const flatbuffers::Vector<T>* v) {
+    if (!v || v->size() == 0 || reinterpret_cast<uintptr_t>(v->Data()) % alignof(T) == 0)
+      return {};
+    return invalid_model("the header is not a well-formed FlatBuffer: a list is not aligned");
+  }
 
   std::span<const std::byte> bytes_;
   std::shared_ptr<const void> owner_;
