@@ -28,3 +28,24 @@ std::string_view append_until_brace(std::string& out, std::string_view fmt) {
 }
 
 }  // namespace hone::detail
+
+namespace hone {
+
+std::string bytes_text(int64_t bytes) {
+  constexpr double kStep = 1024;
+  double size = static_cast<double>(bytes);
+  if (size < kStep) return format("{} B", bytes);
+  std::string_view unit = "KiB";
+  for (const std::string_view next : {"MiB", "GiB"}) {
+    if (size / kStep < kStep) break;
+    size /= kStep;
+    unit = next;
+  }
+  const int places = unit == "GiB" ? 2 : 1;
+  char buf[40];
+  char* const end =
+      std::to_chars(buf, buf + sizeof buf, size / kStep, std::chars_format::fixed, places).ptr;
+  return format("{} {}", std::string_view(buf, static_cast<size_t>(end - buf)), unit);
+}
+
+}  // namespace hone

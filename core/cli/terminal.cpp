@@ -30,14 +30,6 @@ bool looks_numeric(std::string_view s) {
 
 }  // namespace
 
-std::string bytes_text(int64_t bytes) {
-  const double b = static_cast<double>(bytes);
-  if (bytes < 1024) return std::to_string(bytes) + " B";
-  if (bytes < 1024 * 1024) return print("%.1f KiB", b / 1024);
-  if (bytes < 1024 * 1024 * 1024) return print("%.1f MiB", b / (1024 * 1024));
-  return print("%.2f GiB", b / (1024.0 * 1024 * 1024));
-}
-
 std::string count_text(int64_t n) {
   std::string digits = std::to_string(n < 0 ? -n : n);
   for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3)

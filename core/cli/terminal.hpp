@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "hone/format.hpp"
+
 namespace hone::cli {
 
-/// "1.5 MiB", "900 B".
-std::string bytes_text(int64_t bytes);
 /// "1,234,567".
 std::string count_text(int64_t n);
 /// "850 us", "12.3 ms", "4.56 s", "2:05 min".

@@ -57,8 +57,7 @@ class FileReader {
   /// FlatBuffers' verifier checks the alignment of a vector's length, not that of wider elements.
   template <class T>
   static Status check_aligned(const flatbuffers::Vector<T>* v) {
-    if (!v || v->size() == 0 || reinterpret_cast<uintptr_t>(v->Data()) % alignof(T) == 0)
-      return {};
+    if (!v || v->size() == 0 || reinterpret_cast<uintptr_t>(v->Data()) % alignof(T) == 0) return {};
     return invalid_model("the header is not a well-formed FlatBuffer: a list is not aligned");
   }
 

@@ -8,8 +8,6 @@ namespace hone {
 
 namespace {
 
-std::string mib(int64_t bytes) { return format("{} KiB", static_cast<double>(bytes / 102) / 10.0); }
-
 std::string pad(std::string text, size_t width) {
   if (text.size() < width) text.append(width - text.size(), ' ');
   return text;
@@ -41,12 +39,12 @@ std::string describe_plan(const Program& p, int max_rows) {
   std::string out = format(
       "{} steps, arena {} ({} bytes), lower bound {}, packed {}; placed {}; {} buffers in place of "
       "others\n",
-      p.steps.size(), mib(p.arena.bytes), p.arena.bytes, mib(p.arena.lower_bound),
-      mib(p.packed_bytes), p.arena.strategy, shared);
+      p.steps.size(), bytes_text(p.arena.bytes), p.arena.bytes, bytes_text(p.arena.lower_bound),
+      bytes_text(p.packed_bytes), p.arena.strategy, shared);
   out += pad("buffer", 44) + pad("size", 16) + pad("offset", 12) + "steps\n";
   for (size_t i = 0; i < rows.size() && i < static_cast<size_t>(max_rows); ++i) {
     const Buffer& b = p.buffers[static_cast<size_t>(rows[i])];
-    out += pad(name_of(p, b, rows[i]), 44) + pad(mib(b.bytes), 16) +
+    out += pad(name_of(p, b, rows[i]), 44) + pad(bytes_text(b.bytes), 16) +
            pad(format("{}", b.offset), 12) + format("{}..{}\n", b.first, b.last);
   }
   if (rows.size() > static_cast<size_t>(max_rows))

@@ -54,10 +54,10 @@ class Preparer final : public Lowering {
     HONE_TRY(lower_all());
     place_outputs();
     place_updates();
-    touch_all();
-    share_in_place();
-    HONE_TRY(plan());
     for (const Step& s : p_.steps) p_.flops += s.flops;
+    if (options_.keep_base) p_.base = std::make_shared<Base>(Base{p_.steps, p_.buffers});
+    const int64_t limit = options_.memory_limit;
+    HONE_TRY(place(p_, limit == kNoLimit ? kNoLimit : limit - p_.packed_bytes));
     return std::move(p_);
   }
 
@@ -78,6 +78,7 @@ class Preparer final : public Lowering {
   }
   bool is_fixed(ValueId v) const override {
     const ValueInfo& info = p_.graph.value(root(v));
+    if (!options_.pack) return false;
     return info.kind == ValueKind::constant ||
            (info.kind == ValueKind::state && !updated_[static_cast<size_t>(root(v))]);
   }
@@ -284,72 +285,6 @@ class Preparer final : public Lowering {
       if (!allowed) return false;
     }
     return writer >= 0;
-  }
-
-  void touch_all() {
-    for (size_t i = 0; i < p_.steps.size(); ++i) {
-      const auto touch = [&](BufferId id) {
-        if (id == kNone) return;
-        Buffer& b = buffer(id);
-        if (b.first < 0) b.first = static_cast<int32_t>(i);
-        b.last = static_cast<int32_t>(i);
-      };
-      for (BufferId id : p_.steps[i].reads) touch(id);
-      for (BufferId id : p_.steps[i].writes) touch(id);
-    }
-  }
-
-  // A write takes over the bytes of a read that dies at this step. `owner_` leads from a buffer to
-  // the one whose bytes it uses.
-  BufferId owner(BufferId id) const {
-    while (p_.buffers[static_cast<size_t>(id)].shares != kNone)
-      id = p_.buffers[static_cast<size_t>(id)].shares;
-    return id;
-  }
-  void share_in_place() {
-    for (size_t i = 0; i < p_.steps.size(); ++i) {
-      const Step& s = p_.steps[i];
-      for (MayShare m : s.may_share) {
-        const BufferId w = s.writes[static_cast<size_t>(m.write)];
-        const BufferId read = s.reads[static_cast<size_t>(m.read)];
-        if (w == kNone || read == kNone) continue;
-        const BufferId r = owner(read);
-        Buffer& bw = buffer(w);
-        Buffer& br = buffer(r);
-        const int32_t now = static_cast<int32_t>(i);
-        if (bw.kind != BufferKind::arena || br.kind != BufferKind::arena) continue;
-        if (bw.shares != kNone || bw.first != now || br.last != now || br.bytes < bw.bytes ||
-            r == w)
-          continue;
-        bw.shares = r;
-        br.last = bw.last;
-      }
-    }
-  }
-
-  Status plan() {
-    std::vector<Lifetime> lifetimes;
-    std::vector<BufferId> ids;
-    for (size_t i = 0; i < p_.buffers.size(); ++i) {
-      const Buffer& b = p_.buffers[i];
-      if (b.kind != BufferKind::arena || b.shares != kNone || b.first < 0) continue;
-      lifetimes.push_back({b.bytes, b.first, b.last});
-      ids.push_back(static_cast<BufferId>(i));
-    }
-    const size_t values = lifetimes.size();
-    p_.scratch_offsets.assign(p_.steps.size(), -1);
-    for (size_t i = 0; i < p_.steps.size(); ++i)
-      if (p_.steps[i].scratch_bytes > 0)
-        lifetimes.push_back(
-            {p_.steps[i].scratch_bytes, static_cast<int32_t>(i), static_cast<int32_t>(i)});
-    HONE_ASSIGN(p_.arena, plan_arena(lifetimes));
-    for (size_t i = 0; i < values; ++i) buffer(ids[i]).offset = p_.arena.offsets[i];
-    for (size_t i = values; i < lifetimes.size(); ++i)
-      p_.scratch_offsets[static_cast<size_t>(lifetimes[i].first)] = p_.arena.offsets[i];
-    for (size_t i = 0; i < p_.buffers.size(); ++i)
-      if (p_.buffers[i].shares != kNone)
-        p_.buffers[i].offset = buffer(owner(static_cast<BufferId>(i))).offset;
-    return {};
   }
 
   PrepareOptions options_;

@@ -2,6 +2,8 @@
 // A program: a specialised graph lowered to steps over planned buffers.
 #pragma once
 
+#include <limits>
+
 #include "core/plan/arena.hpp"
 #include "hone/backend.hpp"
 
@@ -33,6 +35,19 @@ struct Pack {
   PackFn fill;
 };
 
+/// Steps and buffers as they were lowered: what another plan is made from.
+struct Base {
+  std::vector<Step> steps;
+  std::vector<Buffer> buffers;
+};
+
+/// What meeting a memory limit took.
+struct Repeats {
+  int32_t runs = 0;       ///< Steps that are run again.
+  double flops = 0;       ///< Floating-point operations of those.
+  double extra_time = 0;  ///< Their share of the estimated time of all steps without a limit.
+};
+
 struct Program {
   Graph graph;
   std::vector<Buffer> buffers;
@@ -40,13 +55,21 @@ struct Program {
   std::vector<int64_t> scratch_offsets;  ///< For each step; -1 without scratch.
   std::vector<Pack> packs;
   ArenaPlan arena;
+  Repeats repeats;
   int64_t packed_bytes = 0;
-  double flops = 0;
+  double flops = 0;                  ///< Of each step once.
+  std::shared_ptr<const Base> base;  ///< With PrepareOptions::keep_base.
 };
+
+inline constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
 struct PrepareOptions {
   const Backend* backend = nullptr;  ///< Null: reference kernels only.
   int threads = 1;
+  int64_t memory_limit =
+      kNoLimit;            ///< Bytes of arena and packed weights; met by running steps again.
+  bool pack = true;        ///< Whether weights may be copied into a kernel's own layout.
+  bool keep_base = false;  ///< For `replan`.
 };
 
 /// Order in which the nodes run: the graph's own, with state updates moved up to where their inputs
@@ -54,8 +77,19 @@ struct PrepareOptions {
 std::vector<NodeId> schedule(const Graph& g);
 
 /// Schedules, lowers and plans. The graph must be specialised and dead code removed. Errors: as the
-/// backend's lowering; unsupported (an operator without a kernel).
+/// backend's lowering; unsupported (an operator without a kernel); out_of_memory (the limit cannot
+/// be met).
 Result<Program> prepare(Graph graph, const PrepareOptions& options);
+
+/// Gives the buffers of lowered steps their place in an arena of at most `limit` bytes, running
+/// steps again where that is needed. Errors: out_of_memory, with the smallest arena that would do.
+Status place(Program& program, int64_t limit);
+
+/// Plans a program with a base anew, for another limit. The program stays as it was on errors.
+Status replan(Program& program, int64_t limit);
+
+/// The smallest arena that was found for a program with a base.
+Result<int64_t> smallest_arena(const Program& program);
 
 /// The plan as a table: peak, bound, and the buffers by size with their lifetimes.
 std::string describe_plan(const Program& program, int max_rows = 20);

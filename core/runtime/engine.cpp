@@ -48,39 +48,88 @@ Result<std::vector<TensorData>> Engine::run_staged(std::span<const TensorData> i
   return staged_->run(inputs);
 }
 
-Result<std::unique_ptr<Compiled>> Engine::compile(Graph graph) {
-  auto c = std::make_unique<Compiled>();
-  const PrepareOptions prepare_options{
-      options_.kernels == Kernels::best ? &default_backend() : nullptr, pool_->size()};
-  HONE_ASSIGN(c->program, prepare(std::move(graph), prepare_options));
-  const Program& p = c->program;
-  size_t count = 0;
-  for (const Step& s : p.steps) {
-    c->first_operand.push_back(count);
-    count += s.reads.size() + s.writes.size();
+int64_t Engine::cached_bytes() const {
+  int64_t sum = 0;
+  for (const auto* cache : caches)
+    for (const auto& c : *cache) sum += c->program.packed_bytes + c->reserved;
+  return sum;
+}
+
+void Engine::set_memory_limit(int64_t bytes) {
+  options_.memory_limit = bytes;
+  arena_ = TensorData();
+}
+
+// Within the limit, giving up in turn what costs least: weights in a layout of their own, then the
+// other programs.
+Result<Program> Engine::prepare_within(const Graph& graph, const CompileOptions& options) {
+  PrepareOptions o;
+  o.backend = options_.kernels == Kernels::best ? &default_backend() : nullptr;
+  o.threads = pool_->size();
+  o.keep_base = options.replans;
+  if (options_.memory_limit == 0 || options.unlimited) return prepare(graph, o);
+  const auto attempt = [&](bool pack) {
+    o.pack = pack;
+    o.memory_limit = std::max<int64_t>(0, options_.memory_limit - fixed_bytes() - options.reserved);
+    return prepare(graph, o);
+  };
+  const auto too_small = [](const Result<Program>& p) {
+    return !p.ok() && p.status().code() == Code::out_of_memory;
+  };
+  Result<Program> p = attempt(true);
+  if (too_small(p)) p = attempt(false);
+  if (too_small(p) && cached_bytes() > 0) {
+    for (auto* cache : caches) cache->clear();
+    p = attempt(true);
+    if (too_small(p)) p = attempt(false);
   }
-  c->operands.assign(count, nullptr);
+  return p;
+}
+
+Result<std::unique_ptr<Compiled>> Engine::compile(Graph graph, const CompileOptions& options) {
+  auto c = std::make_unique<Compiled>();
+  HONE_ASSIGN(c->program, prepare_within(graph, options));
+  const Program& p = c->program;
   for (const Pack& pack : p.packs) {
     HONE_ASSIGN(TensorData bytes, TensorData::allocate({DType::u8, {pack.bytes}}));
     c->packed.push_back(std::move(bytes));
   }
-  for (size_t i = 0; i < p.steps.size(); ++i) {
-    size_t at = c->first_operand[i];
+  c->reserved = options.reserved;
+  c->input_pointers.assign(p.graph.inputs.size(), nullptr);
+  c->output_pointers.assign(p.graph.outputs.size(), nullptr);
+  index_operands(*c);
+  if (!options.unlimited) HONE_TRY(bind(*c));
+  return c;
+}
+
+void Engine::index_operands(Compiled& c) {
+  const Program& p = c.program;
+  c.first_operand.clear();
+  c.inputs.clear();
+  c.outputs.clear();
+  size_t at = 0;
+  for (const Step& s : p.steps) {
+    c.first_operand.push_back(at);
     const auto note = [&](BufferId id) {
       if (id != kNone) {
         const Buffer& b = p.buffers[static_cast<size_t>(id)];
-        if (b.kind == BufferKind::input) c->inputs.push_back({at, b.index});
-        if (b.kind == BufferKind::output) c->outputs.push_back({at, b.index});
+        if (b.kind == BufferKind::input) c.inputs.push_back({at, b.index});
+        if (b.kind == BufferKind::output) c.outputs.push_back({at, b.index});
       }
       ++at;
     };
-    for (BufferId id : p.steps[i].reads) note(id);
-    for (BufferId id : p.steps[i].writes) note(id);
+    for (BufferId id : s.reads) note(id);
+    for (BufferId id : s.writes) note(id);
   }
-  c->input_pointers.assign(p.graph.inputs.size(), nullptr);
-  c->output_pointers.assign(p.graph.outputs.size(), nullptr);
-  HONE_TRY(bind(*c));
-  return c;
+  c.operands.assign(at, nullptr);
+  c.arena = nullptr;
+}
+
+Status Engine::replan(Compiled& c, int64_t limit) {
+  const int64_t others = fixed_bytes();  // this program's packed and held bytes among them
+  HONE_TRY(hone::replan(c.program, limit == 0 ? kNoLimit : std::max<int64_t>(0, limit - others)));
+  index_operands(c);
+  return {};
 }
 
 Status Engine::bind(Compiled& c) {
@@ -88,7 +137,7 @@ Status Engine::bind(Compiled& c) {
     arena_ = TensorData();  // first give back, then take: the two need not fit together
     HONE_ASSIGN(arena_, TensorData::allocate({DType::u8, {c.program.arena.bytes}}));
   }
-  if (c.arena != arena_.data()) HONE_TRY(resolve(c));
+  if (c.arena == nullptr || c.arena != arena_.data()) HONE_TRY(resolve(c));
   if (c.packed_version == states_.version()) return {};
   for (size_t i = 0; i < c.program.packs.size(); ++i) {
     const Pack& pack = c.program.packs[i];
@@ -167,6 +216,13 @@ PlanInfo Engine::info(const Compiled& c) const {
   out.lower_bound_bytes = p.arena.lower_bound;
   out.packed_bytes = p.packed_bytes;
   out.state_bytes = states_.bytes();
+  out.held_bytes = c.reserved;
+  // The arena is as large as the largest of the programs needs it.
+  out.peak_bytes =
+      out.arena_bytes + out.state_bytes + std::max(cached_bytes(), p.packed_bytes + c.reserved);
+  out.limit_bytes = options_.memory_limit;
+  out.repeated_steps = p.repeats.runs;
+  out.extra_time = p.repeats.extra_time;
   out.steps = static_cast<int64_t>(p.steps.size());
   out.flops = p.flops;
   out.text = describe_plan(p);

@@ -50,6 +50,7 @@ struct Compiled {
   std::vector<std::string> names;
   std::vector<TensorType> types;
   std::vector<int32_t> slot_of;  ///< For each fed tensor, its graph input.
+  int64_t reserved = 0;          ///< Bytes of `held`.
   std::vector<TensorData> held;  ///< Outputs and scalars that live as long as the program.
   uint64_t last_used = 0;
   /// Shapes or branches depend on data: there is no one program, and no steps here. Sessions run
@@ -78,7 +79,20 @@ class Engine {
 
   /// Prepares a graph; its states are looked up in the store by name. Errors: as `prepare`,
   /// internal (unknown state).
-  Result<std::unique_ptr<Compiled>> compile(Graph graph);
+  struct CompileOptions {
+    int64_t reserved = 0;    ///< Bytes that the owner will keep for the program beside its arena.
+    bool replans = false;    ///< Whether `replan` will be asked for.
+    bool unlimited = false;  ///< As if there were no memory limit.
+  };
+  Result<std::unique_ptr<Compiled>> compile(Graph graph, const CompileOptions& options);
+  Result<std::unique_ptr<Compiled>> compile(Graph graph) { return compile(std::move(graph), {}); }
+  /// Plans a program anew within the memory limit. It stays as it was on errors.
+  Status replan(Compiled& c, int64_t limit);
+
+  /// Bytes that are in use whatever program runs: states, and what cached programs keep.
+  int64_t fixed_bytes() const { return states_.bytes() + cached_bytes(); }
+  /// Sets the limit (0: none) and gives the arena back. Programs must be planned anew or dropped.
+  void set_memory_limit(int64_t bytes);
   /// Runs steps [first, last) with the pointers in `c`.
   Status run(Compiled& c, size_t first, size_t last);
   Status run(Compiled& c) { return run(c, 0, c.program.steps.size()); }
@@ -93,6 +107,8 @@ class Engine {
 
   /// Inference programs by input types.
   std::vector<std::unique_ptr<Compiled>> infer_cache;
+  /// Caches of programs whose bytes count, and that are emptied when memory is short.
+  std::vector<std::vector<std::unique_ptr<Compiled>>*> caches = {&infer_cache};
   /// The inference program for these types, made if there is none.
   Result<Compiled*> infer_program(std::span<const TensorType> types);
   /// Runs the model in stages. Errors: as Session::run.
@@ -100,6 +116,9 @@ class Engine {
 
  private:
   Status resolve(Compiled& c);
+  Result<Program> prepare_within(const Graph& graph, const CompileOptions& options);
+  int64_t cached_bytes() const;
+  static void index_operands(Compiled& c);
 
   Model model_;
   SessionOptions options_;

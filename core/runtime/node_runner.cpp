@@ -56,7 +56,8 @@ struct NodeRunner::Impl {
       b.output(v, "");
       made->out_types.push_back(v.type());
     }
-    HONE_ASSIGN(made->program, prepare(std::move(g), {backend, pool->size()}));
+    HONE_ASSIGN(made->program,
+                prepare(std::move(g), {.backend = backend, .threads = pool->size()}));
     return made;
   }
 

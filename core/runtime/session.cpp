@@ -135,6 +135,17 @@ Result<std::vector<TensorType>> Session::output_types(std::span<const Shape> inp
   return out;
 }
 
+Status Session::set_memory_limit(int64_t bytes) {
+  if (bytes < 0) return invalid("a memory limit must not be below 0, got {}", bytes);
+  if (bytes > 0 && engine_->states().bytes() > bytes)
+    return Status(Code::out_of_memory,
+                  format("a memory limit of {} cannot be kept: the weights alone take {}",
+                         bytes_text(bytes), bytes_text(engine_->states().bytes())));
+  engine_->set_memory_limit(bytes);
+  for (auto* cache : engine_->caches) cache->clear();
+  return {};
+}
+
 Result<PlanInfo> Session::plan(std::span<const Shape> input_shapes) {
   const Graph& g = engine_->model().graph;
   std::vector<TensorType> types;

@@ -19,8 +19,14 @@ class Writer {
                          TrainForm form) {
     HONE_ASSIGN(const Value loss, append_loss(targets));
     Graph& g = out_.graph;
+    Value weight;
+    if (form == TrainForm::accumulate) {
+      HONE_ASSIGN(weight, append_weight(targets));
+    }
     g.outputs.clear();
     b_.output(loss, "loss");
+    if (weight.valid()) b_.output(weight, "weight");
+    weight_ = weight;
     if (form == TrainForm::loss)
       g.updates.clear();
     else
@@ -44,6 +50,29 @@ class Writer {
     return ops::reshape(loss, {});
   }
 
+  // How much the mean over this batch counts: targets if the caller counts them, else samples.
+  Result<Value> append_weight(std::span<const std::pair<std::string, TensorType>> targets) {
+    Graph& g = out_.graph;
+    if (!options_.count_targets) {
+      int64_t samples = 1;
+      for (ValueId v : g.inputs)
+        if (g.type(v).shape.rank() > 0) {
+          samples = g.type(v).shape[0];
+          break;
+        }
+      return b_.scalar(static_cast<double>(samples), DType::f32);
+    }
+    NamedValues outputs, values;
+    for (const GraphOutput& o : g.outputs) outputs.add(o.name, Value(&b_, o.value));
+    for (const auto& [name, type] : targets) values.add(name, Value(&b_, g.find(name)));
+    b_.set_scope("count");
+    HONE_ASSIGN(const Value count, options_.count_targets(b_, outputs, values));
+    if (!b_.status().ok()) return b_.status();
+    if (!count.valid() || count.shape().numel() != 1)
+      return invalid("the number of targets must be a scalar, it is {}", count.type());
+    return ops::reshape(ops::cast(count, DType::f32), {});
+  }
+
   Status append_backward(Value loss, TrainForm form) {
     Graph& g = out_.graph;
     std::vector<Value> wrt;
@@ -59,12 +88,60 @@ class Writer {
       for (size_t i = 0; i < grads.size(); ++i) b_.output(grads[i], out_.trainable[i]);
       return b_.status();
     }
+    if (form == TrainForm::accumulate) return add_up(wrt, grads);
+    return append_updates(wrt, std::move(grads));
+  }
+
+  Status append_updates(const std::vector<Value>& wrt, std::vector<Value> grads) {
     if (options_.clip_norm > 0) clip(grads);
     b_.set_scope("update");
     const Value lr = b_.input({DType::f32, {}}, std::string(kLrInput));
     const Value step = b_.input({DType::i64, {}}, std::string(kStepInput));
     for (size_t i = 0; i < wrt.size(); ++i) HONE_TRY(update(wrt[i], grads[i], lr, step));
     return b_.status();
+  }
+
+  // sum += weight * gradient, in place: a step of plain gradient descent with -weight as its rate.
+  Status add_up(const std::vector<Value>& wrt, const std::vector<Value>& grads) {
+    b_.set_scope("accumulate");
+    Graph& g = out_.graph;
+    const Value rate = ops::neg(weight_), step = b_.scalar(1, DType::i64);
+    for (size_t i = 0; i < wrt.size(); ++i) {
+      HONE_ASSIGN(const Value sum, moment(wrt[i], kSumSuffix));
+      const Value inputs[] = {sum, Value(), ops::cast(grads[i], sum.dtype()), rate, step};
+      const std::vector<Value> next = b_.emit_all(op::sgd_update, inputs, SgdAttrs{});
+      if (next.empty()) return b_.status();
+      g.updates.push_back({sum.id(), next[0].id()});
+    }
+    HONE_ASSIGN(const Value total, weight_sum());
+    g.updates.push_back({total.id(), (total + weight_).id()});
+    return b_.status();
+  }
+
+ public:
+  Result<TrainGraph> apply(const Graph& model) {
+    Graph& g = out_.graph;
+    HONE_ASSIGN(const Value total, weight_sum());
+    std::vector<Value> wrt, sums, grads;
+    for (ValueId v : model.states(StateRole::parameter)) {
+      const ValueInfo& info = model.value(v);
+      if (!info.trainable || !is_float(info.type.dtype)) continue;
+      wrt.push_back(b_.state(StateRole::parameter, info.data, info.name));
+      HONE_ASSIGN(const Value sum, moment(wrt.back(), kSumSuffix));
+      sums.push_back(sum);
+      grads.push_back(ops::cast(sum / ops::cast(total, sum.dtype()), info.type.dtype));
+    }
+    HONE_TRY(append_updates(wrt, std::move(grads)));
+    if (!b_.status().ok()) return b_.status();
+    HONE_TRY(remove_dead(g));
+    return std::move(out_);
+  }
+
+ private:
+  Result<Value> weight_sum() {
+    HONE_ASSIGN(TensorData zero, TensorData::zeros({DType::f32, {}}));
+    out_.new_states.push_back({std::string(kWeightState), zero});
+    return b_.state(StateRole::optimizer, std::move(zero), std::string(kWeightState));
   }
 
   // All gradients times min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does.
@@ -125,9 +202,14 @@ class Writer {
   const TrainerOptions& options_;
   TrainGraph out_;
   Builder b_;
+  Value weight_;
 };
 
 }  // namespace
+
+Result<TrainGraph> build_apply_graph(const Model& model, const TrainerOptions& options) {
+  return Writer({}, options).apply(model.graph);
+}
 
 Result<TrainGraph> build_train_graph(const Model& model, std::span<const Shape> input_shapes,
                                      std::span<const std::pair<std::string, TensorType>> targets,

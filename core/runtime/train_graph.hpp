@@ -9,10 +9,13 @@ namespace hone {
 
 enum class TrainForm : uint8_t {
   step,  ///< Forward, backward, clip, update. Outputs: loss, and the gradient norm when clipping.
-  gradients,  ///< Forward and backward. Outputs: loss, then the gradients in the order of
-              ///< `trainable`.
-  loss,       ///< The loss in inference mode. Outputs: loss.
+  gradients,   ///< Forward and backward. Outputs: loss, then the gradients in the order of
+               ///< `trainable`.
+  loss,        ///< The loss in inference mode. Outputs: loss.
+  accumulate,  ///< Forward, backward, adding to sums. Outputs: loss, and the batch's weight.
+  apply,  ///< The sums over their weight, clip, update. Outputs: the gradient norm if clipping.
 };
+inline constexpr size_t kTrainForms = 5;
 
 struct TrainGraph {
   Graph graph;
@@ -29,6 +32,14 @@ struct TrainGraph {
 /// number, from 1 (i64).
 inline constexpr std::string_view kLrInput = "hone.lr";
 inline constexpr std::string_view kStepInput = "hone.step";
+
+/// The sum of all weights of the gradients that have been added up (f32), a state.
+inline constexpr std::string_view kWeightState = "hone.weight_sum";
+/// Gradients are added up in the state of the parameter's name and this.
+inline constexpr std::string_view kSumSuffix = "grad_sum";
+
+/// The update from sums of gradients.
+Result<TrainGraph> build_apply_graph(const Model& model, const TrainerOptions& options);
 
 /// Builds it for these inputs and targets. `evaluate`: see SpecialiseOptions.
 Result<TrainGraph> build_train_graph(const Model& model, std::span<const Shape> input_shapes,

@@ -276,8 +276,8 @@ Result<Model> convert(const Work& w) {
       "  %s, %s\n"
       "Hone read it and wrote it in its own format, which is mapped into memory when it is used:\n"
       "  %s, %s, %s parameters (numbers that were learned)\n",
-      w.options.model.c_str(), cli::bytes_text(size_of_file(w.options.model)).c_str(),
-      w.file("base.hone").c_str(), cli::bytes_text(size_of_file(w.file("base.hone"))).c_str(),
+      w.options.model.c_str(), bytes_text(size_of_file(w.options.model)).c_str(),
+      w.file("base.hone").c_str(), bytes_text(size_of_file(w.file("base.hone"))).c_str(),
       cli::count_text(count_parameters(base)).c_str());
   return base;
 }
@@ -357,7 +357,7 @@ Status use(const Work& w, const Tuned& tuned) {
   std::printf(
       "The result is in %s (%s). Read back from there it gives the same answers to the bit.\n"
       "These are the first test images of four classes, and what the saved model says they are:\n",
-      path.c_str(), cli::bytes_text(size_of_file(path)).c_str());
+      path.c_str(), bytes_text(size_of_file(path)).c_str());
   std::vector<int64_t> chosen;
   for (int k : {kSneaker, kBag, 0, 9})
     for (int64_t i = 0; i < w.test_count; ++i)
@@ -397,7 +397,7 @@ Status give_back(const Work& w, const Tuned& tuned) {
   std::printf(
       "%s (%s) is the same model as ONNX, for every program that reads it.\n"
       "Read back, it answers %s of %s test images otherwise.\n",
-      path.c_str(), cli::bytes_text(size_of_file(path)).c_str(), cli::count_text(other).c_str(),
+      path.c_str(), bytes_text(size_of_file(path)).c_str(), cli::count_text(other).c_str(),
       cli::count_text(w.test_count).c_str());
   if (other > 0)
     return internal("the exported model answers otherwise than the one that was exported");

@@ -95,7 +95,7 @@ Value Case::weights(const Shape& s, Weights w, const char* name, uint64_t seed) 
 }
 
 TensorData Case::run(const Backend* backend, int threads) const {
-  const Program p = must(prepare(m_.graph, {backend, threads}));
+  const Program p = must(prepare(m_.graph, {.backend = backend, .threads = threads}));
   const auto pool = make_thread_pool(threads);
   // Twice, in other memory: kernels must follow their operands and packed weights.
   Machine elsewhere(p);
@@ -118,7 +118,7 @@ void Case::check(Value y, const Backend& backend, Bits bits) {
 }
 
 std::string Case::steps(const Backend& backend) const {
-  const Program p = must(prepare(m_.graph, {&backend, 1}));
+  const Program p = must(prepare(m_.graph, {.backend = &backend}));
   std::string out;
   for (const Step& s : p.steps) {
     if (!out.empty()) out += ' ';
@@ -128,7 +128,7 @@ std::string Case::steps(const Backend& backend) const {
 }
 
 int64_t Case::packed_bytes(const Backend& backend) const {
-  return must(prepare(m_.graph, {&backend, 1})).packed_bytes;
+  return must(prepare(m_.graph, {.backend = &backend})).packed_bytes;
 }
 
 std::vector<NamedBackend> built_backends() {

@@ -3,6 +3,8 @@
 // Hone's own memory comes from. oneDNN makes a small object for each primitive it runs, so where it
 // may be chosen only allocations of a page or more count: none of the kernels' memory is outside
 // the plan.
+#include <malloc.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -11,14 +13,24 @@
 
 namespace {
 std::atomic<long> allocations{0}, large_allocations{0};
+std::atomic<long> live_bytes{0}, peak_bytes{0};
 constexpr std::size_t kLarge = 4096;
 
 void* counted(std::size_t size, std::size_t alignment) {
   ++allocations;
   if (size >= kLarge) ++large_allocations;
   const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
-  return alignment > alignof(std::max_align_t) ? std::aligned_alloc(alignment, rounded)
-                                               : std::malloc(size ? size : 1);
+  void* const p = alignment > alignof(std::max_align_t) ? std::aligned_alloc(alignment, rounded)
+                                                        : std::malloc(size ? size : 1);
+  const long live = live_bytes += static_cast<long>(malloc_usable_size(p));
+  long peak = peak_bytes;
+  while (live > peak && !peak_bytes.compare_exchange_weak(peak, live)) {
+  }
+  return p;
+}
+void freed(void* p) noexcept {
+  if (p) live_bytes -= static_cast<long>(malloc_usable_size(p));
+  std::free(p);
 }
 }  // namespace
 
@@ -32,15 +44,15 @@ void* operator new(std::size_t size, std::align_val_t a) {
 void* operator new(std::size_t size, std::align_val_t a, const std::nothrow_t&) noexcept {
   return counted(size, static_cast<std::size_t>(a));
 }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
-void operator delete[](void* p, const std::nothrow_t&) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t, const std::nothrow_t&) noexcept { std::free(p); }
+void operator delete(void* p) noexcept { freed(p); }
+void operator delete[](void* p) noexcept { freed(p); }
+void operator delete(void* p, const std::nothrow_t&) noexcept { freed(p); }
+void operator delete[](void* p, const std::nothrow_t&) noexcept { freed(p); }
+void operator delete(void* p, std::size_t) noexcept { freed(p); }
+void operator delete[](void* p, std::size_t) noexcept { freed(p); }
+void operator delete(void* p, std::align_val_t) noexcept { freed(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { freed(p); }
+void operator delete(void* p, std::align_val_t, const std::nothrow_t&) noexcept { freed(p); }
 
 namespace hone::test {
 
@@ -79,6 +91,65 @@ TEST_CASE("a training step allocates nothing after the first") {
     CAPTURE(static_cast<int>(kernels));
     CHECK_EQ(made, 0);
   }
+}
+
+namespace {
+
+// Enough activations that the bytes of plans and names do not count beside them.
+Model deep_model() {
+  Model m;
+  Builder b(m.graph, Composites::keep);
+  Value x = b.input({DType::f32, {m.graph.dim("N"), 3, 48, 48}}, "x");
+  int64_t channels = 3;
+  for (int i = 0; i < 8; ++i) {
+    const TensorData w = random_tensor({DType::f32, {16, channels, 3, 3}}, 5, -0.3, 0.3);
+    const Value weight = b.state(StateRole::parameter, w, format("conv{}.weight", i));
+    x = ops::relu(b.emit(op::conv, {x, weight}, ConvAttrs{.pads = {1, 1, 1, 1}}));
+    channels = 16;
+  }
+  const Value pooled = ops::mean(x, {.axes = {2, 3}, .keepdims = false});
+  const TensorData w = random_tensor({DType::f32, {16, 2}}, 7, -0.3, 0.3);
+  b.output(ops::matmul(pooled, b.state(StateRole::parameter, w, "head.weight")), "logits");
+  REQUIRE_OK(b.status());
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("training takes the memory that was predicted, within one in a hundred") {
+  const Model m = deep_model();
+  const std::vector<NamedTensor> batch = {
+      {"x", random_tensor({DType::f32, {8, 3, 48, 48}}, 1)},
+      {"label", tensor_from({DType::i64, {8}}, {0, 1, 0, 1, 0, 1, 0, 1})}};
+  for (const int64_t limit : {int64_t{0}, 10_MiB, 6_MiB}) {
+    CAPTURE(limit);
+    TrainerOptions o;
+    o.loss = cross_entropy_loss;
+    o.session = {.threads = 1, .kernels = Kernels::reference, .memory_limit = limit};
+    const long before = live_bytes;
+    Trainer t = must(Trainer::create(m, o));
+    const PlanInfo plan = must(t.plan(batch));
+    REQUIRE_OK(t.step(batch));
+    peak_bytes = live_bytes.load();
+    for (int i = 0; i < 3; ++i) REQUIRE_OK(t.step(batch));
+    const double measured = static_cast<double>(peak_bytes - before);
+    CHECK_EQ(measured, doctest::Approx(static_cast<double>(plan.peak_bytes)).epsilon(0.01));
+    if (limit > 0) CHECK_LE(plan.peak_bytes, limit);
+  }
+}
+
+TEST_CASE("a thousand steps leave no byte behind") {
+  const Model m = small_mlp(WithDropout::yes);
+  TrainerOptions o;
+  o.loss = cross_entropy_loss;
+  o.session.memory_limit = 64_KiB;
+  Trainer t = must(Trainer::create(m, o));
+  const auto batch = two_clouds(16, 1);
+  REQUIRE_OK(t.step(batch));
+  const long before = live_bytes;
+  for (int i = 0; i < 1000; ++i) REQUIRE(t.step(batch).ok());
+  const long after = live_bytes;
+  CHECK_EQ(after, before);
 }
 
 }  // namespace hone::test

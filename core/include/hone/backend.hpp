@@ -40,7 +40,8 @@ struct StepArgs {
   }
 };
 
-/// A prepared kernel. One object belongs to one program; runs of one program do not overlap.
+/// A prepared kernel. One object belongs to one program; runs of one program do not overlap. Equal
+/// reads give equal writes: a step may be run again, into other buffers.
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -53,7 +54,7 @@ struct MayShare {
 };
 
 struct Step {
-  std::unique_ptr<Kernel> kernel;
+  std::shared_ptr<Kernel> kernel;  ///< Shared by the runs of a step that is computed again.
   std::vector<BufferId>
       reads;  ///< kNone where an optional operand is left out: its pointer is null.
   std::vector<BufferId> writes;

@@ -49,4 +49,7 @@ std::string format(std::string_view fmt, const A&... args) {
   return out;
 }
 
+/// "900 B", "1.5 MiB", "2.25 GiB".
+std::string bytes_text(int64_t bytes);
+
 }  // namespace hone

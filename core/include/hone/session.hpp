@@ -26,7 +26,19 @@ struct SessionOptions {
   ThreadPool* pool = nullptr;  ///< The app's own pool; must outlive the session.
   Kernels kernels = Kernels::best;
   int plan_cache = 8;  ///< Plans (one for each combination of input shapes) kept ready.
+  /// Bytes that the session or trainer may use: parameters, optimizer state, gradients,
+  /// activations, scratch, weights in a kernel's own layout. 0: as many as it takes. What the
+  /// caller gives (inputs) and gets (outputs) is the caller's. A limit is kept by computing things
+  /// again: results stay the same to the bit.
+  int64_t memory_limit = 0;
 };
+
+/// `64_MiB` and the like, in bytes.
+inline namespace literals {
+constexpr int64_t operator""_KiB(unsigned long long n) { return static_cast<int64_t>(n) << 10; }
+constexpr int64_t operator""_MiB(unsigned long long n) { return static_cast<int64_t>(n) << 20; }
+constexpr int64_t operator""_GiB(unsigned long long n) { return static_cast<int64_t>(n) << 30; }
+}  // namespace literals
 
 /// What planning found for one combination of shapes. Bytes.
 struct PlanInfo {
@@ -34,7 +46,12 @@ struct PlanInfo {
   int64_t lower_bound_bytes = 0;  ///< Largest sum of simultaneously live bytes.
   int64_t packed_bytes = 0;       ///< Weights in a kernel's own layout.
   int64_t state_bytes = 0;        ///< Parameters, buffers and optimizer state.
+  int64_t held_bytes = 0;         ///< Results that the program keeps: the loss, dumped gradients.
+  int64_t peak_bytes = 0;         ///< All of these together: what training or inference will use.
+  int64_t limit_bytes = 0;        ///< The limit that the plan was made for; 0: none.
   int64_t steps = 0;
+  int64_t repeated_steps = 0;  ///< Steps that are run again to keep the limit.
+  double extra_time = 0;       ///< Their estimated share of the time that it takes without them.
   double flops = 0;
   std::string text;  ///< The plan as a table.
 };
@@ -64,6 +81,10 @@ class Session {
   Result<std::vector<TensorType>> output_types(std::span<const Shape> input_shapes);
   /// The plan for these input shapes.
   Result<PlanInfo> plan(std::span<const Shape> input_shapes);
+  /// Changes SessionOptions::memory_limit between two runs; plans are made anew when they are
+  /// needed next. Errors: out_of_memory (the weights alone take more), invalid_argument (below 0);
+  /// the limit stays as it was.
+  Status set_memory_limit(int64_t bytes);
 
   const Model& model() const;
 

@@ -48,6 +48,15 @@ struct TrainerOptions {
   std::string trainable =
       "*";            ///< Comma-separated globs of parameter names; the others are frozen.
   uint64_t seed = 0;  ///< Of dropout and the other random operators.
+  /// Above 1, `step` cuts its batch along the leading axis into so many parts, runs them one after
+  /// the other and makes one update from the weighted mean of their gradients. Takes less memory,
+  /// at most about as much as one part needs, but rounds in another order, and batch norm sees one
+  /// part at a time: so it is never chosen by itself.
+  int micro_batches = 1;
+  /// How much the loss of a batch, a mean, counts beside others that are added up: usually its
+  /// number of targets (those that are not ignored), a scalar. Empty: the number of samples.
+  LossFn count_targets;
+  /// memory_limit among these is the trainer's budget.
   SessionOptions session;
 };
 
@@ -73,6 +82,14 @@ class Trainer {
   /// (shapes, dtypes, names, a label out of range), unsupported (no gradient), and when the loss is
   /// not finite: the parameters are then as before the step.
   Result<StepResult> step(std::span<const NamedTensor> batch);
+  /// Adds the gradients on a batch to those that wait for `apply`, weighted as
+  /// TrainerOptions::count_targets says. Returns the loss. Errors: as `step`; what waited before
+  /// still waits.
+  Result<double> accumulate(std::span<const NamedTensor> batch);
+  /// One update from the weighted mean of the gradients that wait; the result's loss is the
+  /// weighted mean of their losses. With nothing to apply, or only batches without targets, nothing
+  /// changes but the count of steps.
+  Result<StepResult> apply();
   /// Gradients of the trainable parameters on a batch, in training mode, by parameter name. Nothing
   /// is updated.
   Result<std::vector<NamedTensor>> gradients(std::span<const NamedTensor> batch);
@@ -86,7 +103,8 @@ class Trainer {
   /// Steps taken so far.
   int64_t steps() const;
   /// All that a later `restore` needs to go on bit for bit: parameters, buffers, optimizer state,
-  /// random state; copied. Roles tell which is which.
+  /// random state; copied. Roles tell which is which. Gradients that wait for `apply` are not part
+  /// of it.
   struct State {
     std::vector<StateTensor> entries;
     int64_t step = 0;
@@ -97,8 +115,16 @@ class Trainer {
   Status restore(const State& state);
   /// Names of the parameters that are trained.
   std::vector<std::string> trainable() const;
-  /// The plan of the training step for this batch.
+  /// The plan of the training step for this batch: its peak is known before the first step runs.
+  /// Errors: as `step`.
   Result<PlanInfo> plan(std::span<const NamedTensor> batch);
+  /// Changes the memory limit (SessionOptions::memory_limit; 0: none) between two steps. Plans of
+  /// the training step are made anew at once, the others when they are needed. No training state is
+  /// lost. Errors: out_of_memory (the sentence names the smallest limit that works); the old limit
+  /// stays.
+  Status set_memory_limit(int64_t bytes);
+  /// The smallest limit, in bytes, within which steps on such batches can be planned.
+  Result<int64_t> smallest_memory_limit(std::span<const NamedTensor> batch);
   const Model& model() const;
 
  private:

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// From lowered steps to a program with a place for every byte: the order of runs is chosen, each
+// life of a buffer becomes a buffer of its own, and the lives are packed into the arena.
+#include <algorithm>
+
+#include "core/plan/program.hpp"
+#include "core/plan/recompute.hpp"
+
+namespace hone {
+
+namespace {
+
+int64_t aligned(int64_t bytes) {
+  constexpr int64_t kAlign = static_cast<int64_t>(kAlignment);
+  return (bytes + kAlign - 1) / kAlign * kAlign;
+}
+
+// The steps as the planner sees them. Work counts in nanoseconds of a core that computes 40 and
+// moves 8 bytes in each: only the ratio matters, of arithmetic to what waits for memory.
+class Abstract {
+ public:
+  explicit Abstract(const Program& p) : p_(p) {
+    index_.assign(p.buffers.size(), -1);
+    for (size_t i = 0; i < p.buffers.size(); ++i)
+      if (p.buffers[i].kind == BufferKind::arena) {
+        index_[i] = static_cast<int32_t>(list.bytes.size());
+        buffer_of.push_back(static_cast<BufferId>(i));
+        list.bytes.push_back(aligned(p.buffers[i].bytes));
+      }
+    std::vector<int> writers(p.buffers.size(), 0);
+    for (const Step& s : p.steps)
+      for (BufferId b : s.writes)
+        if (b != kNone) ++writers[static_cast<size_t>(b)];
+    for (const Step& s : p.steps) list.steps.push_back(work(s, writers));
+  }
+
+  WorkList list;
+  std::vector<BufferId> buffer_of;  // by index in the list
+  // For each step, which of its reads and writes are in the list.
+  std::vector<std::vector<int32_t>> reads_at, writes_at;
+
+ private:
+  const Buffer& buffer(BufferId b) const { return p_.buffers[static_cast<size_t>(b)]; }
+
+  Work work(const Step& s, const std::vector<int>& writers) {
+    Work w;
+    std::vector<int32_t> reads_at_step, writes_at_step;
+    std::vector<int32_t> read_as(s.reads.size(), -1), written_as(s.writes.size(), -1);
+    double bytes = 0;
+    for (size_t k = 0; k < s.reads.size(); ++k) {
+      const BufferId b = s.reads[k];
+      if (b == kNone) continue;
+      bytes += static_cast<double>(buffer(b).bytes);
+      if (buffer(b).kind == BufferKind::state) w.state_reads.push_back(b);
+      if (buffer(b).kind != BufferKind::arena) continue;
+      read_as[k] = static_cast<int32_t>(w.reads.size());
+      w.reads.push_back(index_[static_cast<size_t>(b)]);
+      reads_at_step.push_back(static_cast<int32_t>(k));
+    }
+    for (size_t k = 0; k < s.writes.size(); ++k) {
+      const BufferId b = s.writes[k];
+      if (b == kNone) continue;
+      bytes += static_cast<double>(buffer(b).bytes);
+      if (buffer(b).kind == BufferKind::state) w.state_writes.push_back(b);
+      // What leaves the arena happens once; a buffer that several steps fill is filled once.
+      if (buffer(b).kind != BufferKind::arena || writers[static_cast<size_t>(b)] > 1 ||
+          std::find(s.reads.begin(), s.reads.end(), b) != s.reads.end())
+        w.repeatable = false;
+      if (buffer(b).kind != BufferKind::arena) continue;
+      written_as[k] = static_cast<int32_t>(w.writes.size());
+      w.writes.push_back(index_[static_cast<size_t>(b)]);
+      writes_at_step.push_back(static_cast<int32_t>(k));
+    }
+    for (const MayShare m : s.may_share) {
+      const int32_t to = written_as[static_cast<size_t>(m.write)];
+      const int32_t from = read_as[static_cast<size_t>(m.read)];
+      if (to >= 0 && from >= 0) w.may_share.push_back({to, from});
+    }
+    w.scratch = aligned(s.scratch_bytes);
+    w.cost = 1 + s.flops / 40 + bytes / 8;
+    reads_at.push_back(std::move(reads_at_step));
+    writes_at.push_back(std::move(writes_at_step));
+    return w;
+  }
+
+  const Program& p_;
+  std::vector<int32_t> index_;  // of buffers in the list, or -1
+};
+
+// Runs and lives become steps and buffers.
+void realise(Program& p, const Abstract& a, const Sequence& sequence, const Timeline& t) {
+  std::vector<BufferId> id(t.instances.size());
+  std::vector<bool> seen(a.list.bytes.size(), false);
+  for (size_t i = 0; i < t.instances.size(); ++i) {
+    const Instance& life = t.instances[i];
+    const BufferId own = a.buffer_of[static_cast<size_t>(life.buffer)];
+    id[i] = own;
+    if (seen[static_cast<size_t>(life.buffer)]) {
+      id[i] = static_cast<BufferId>(p.buffers.size());
+      p.buffers.push_back(p.buffers[static_cast<size_t>(own)]);
+    }
+    seen[static_cast<size_t>(life.buffer)] = true;
+    Buffer& b = p.buffers[static_cast<size_t>(id[i])];
+    b.first = life.first;
+    b.last = life.last;
+    b.shares = life.shares < 0 ? kNone : id[static_cast<size_t>(life.shares)];
+  }
+  std::vector<Step> runs;
+  std::vector<bool> done(p.steps.size(), false);
+  p.repeats = {};
+  for (size_t k = 0; k < sequence.size(); ++k) {
+    const size_t s = static_cast<size_t>(sequence[k]);
+    Step run = p.steps[s];
+    for (size_t i = 0; i < a.reads_at[s].size(); ++i)
+      run.reads[static_cast<size_t>(a.reads_at[s][i])] = id[static_cast<size_t>(t.reads(k)[i])];
+    for (size_t i = 0; i < a.writes_at[s].size(); ++i)
+      run.writes[static_cast<size_t>(a.writes_at[s][i])] =
+          id[static_cast<size_t>(t.writes(k, a.list.steps[s])[i])];
+    if (done[s]) {
+      ++p.repeats.runs;
+      p.repeats.flops += run.flops;
+    }
+    done[s] = true;
+    runs.push_back(std::move(run));
+  }
+  p.steps = std::move(runs);
+}
+
+// Lives of what is not in the arena, for the printed plan.
+void touch_others(Program& p) {
+  for (size_t i = 0; i < p.steps.size(); ++i) {
+    const auto touch = [&](BufferId id) {
+      if (id == kNone || p.buffers[static_cast<size_t>(id)].kind == BufferKind::arena) return;
+      Buffer& b = p.buffers[static_cast<size_t>(id)];
+      if (b.first < 0) b.first = static_cast<int32_t>(i);
+      b.last = static_cast<int32_t>(i);
+    };
+    for (BufferId id : p.steps[i].reads) touch(id);
+    for (BufferId id : p.steps[i].writes) touch(id);
+  }
+}
+
+// Every life and every scratch gets its offset.
+struct Packing {
+  std::vector<Lifetime> lifetimes;
+  std::vector<int32_t> instances;   // those that own their bytes
+  std::vector<int32_t> scratch_of;  // positions in the sequence
+};
+Packing to_pack(const WorkList& work, const Sequence& sequence, const Timeline& t) {
+  Packing out;
+  for (size_t i = 0; i < t.instances.size(); ++i) {
+    const Instance& life = t.instances[i];
+    if (life.shares >= 0) continue;
+    out.lifetimes.push_back({work.bytes[static_cast<size_t>(life.buffer)], life.first, life.last});
+    out.instances.push_back(static_cast<int32_t>(i));
+  }
+  for (size_t k = 0; k < sequence.size(); ++k) {
+    const int64_t scratch = work.steps[static_cast<size_t>(sequence[k])].scratch;
+    if (scratch == 0) continue;
+    const int32_t at = static_cast<int32_t>(k);
+    out.lifetimes.push_back({scratch, at, at});
+    out.scratch_of.push_back(at);
+  }
+  return out;
+}
+
+struct Placed {
+  Recomputation runs;
+  Timeline timeline;
+  Packing packing;
+  ArenaPlan arena;
+};
+
+Result<Placed> pack(const WorkList& work, Recomputation runs) {
+  Placed out;
+  out.timeline = follow(work, runs.sequence);
+  out.packing = to_pack(work, runs.sequence, out.timeline);
+  HONE_ASSIGN(out.arena, plan_arena(out.packing.lifetimes));
+  out.runs = std::move(runs);
+  return out;
+}
+
+// Live bytes within the limit are not yet an arena within it: what packing loses is taken off the
+// limit and the runs are chosen again.
+Result<Placed> fit(const WorkList& work, int64_t limit) {
+  constexpr int kTries = 6;
+  int64_t room = limit;
+  for (int i = 0; i < kTries; ++i) {
+    HONE_ASSIGN(Recomputation runs, recompute(work, room));
+    HONE_ASSIGN(Placed placed, pack(work, std::move(runs)));
+    if (placed.arena.bytes <= limit) return placed;
+    room -= std::max<int64_t>(placed.arena.bytes - limit, limit / 1000);
+  }
+  return Status(Code::out_of_memory, format("the steps were not packed into {} bytes", limit));
+}
+
+Result<Placed> tightest(const WorkList& work) { return pack(work, smallest(work)); }
+
+}  // namespace
+
+Status place(Program& p, int64_t limit) {
+  const Abstract a(p);
+  Result<Placed> placed = fit(a.list, limit);
+  if (!placed.ok() && placed.status().code() == Code::out_of_memory) {
+    HONE_ASSIGN(const Placed least, tightest(a.list));
+    if (least.arena.bytes > limit)
+      return Status(Code::out_of_memory,
+                    format("the arena cannot be smaller than {} bytes, the limit leaves {}",
+                           least.arena.bytes, limit));
+    placed = std::move(least);
+  }
+  if (!placed.ok()) return placed.status();
+  double once = 0;
+  for (const Work& w : a.list.steps) once += w.cost;
+  realise(p, a, placed->runs.sequence, placed->timeline);
+  if (once > 0) p.repeats.extra_time = placed->runs.cost / once - 1;
+  touch_others(p);
+  p.scratch_offsets.assign(p.steps.size(), -1);
+  // Instances were given their buffers in order; those that own bytes get their offset.
+  size_t lives = placed->packing.instances.size();
+  std::vector<int64_t> offset(placed->timeline.instances.size(), 0);
+  for (size_t i = 0; i < lives; ++i)
+    offset[static_cast<size_t>(placed->packing.instances[i])] = placed->arena.offsets[i];
+  for (size_t i = 0; i < placed->packing.scratch_of.size(); ++i)
+    p.scratch_offsets[static_cast<size_t>(placed->packing.scratch_of[i])] =
+        placed->arena.offsets[lives + i];
+  const Timeline& t = placed->timeline;
+  for (size_t k = 0; k < p.steps.size(); ++k) {
+    const size_t s = static_cast<size_t>(placed->runs.sequence[k]);
+    for (size_t i = 0; i < a.writes_at[s].size(); ++i) {
+      int32_t owner = t.writes(k, a.list.steps[s])[i];
+      while (t.instances[static_cast<size_t>(owner)].shares >= 0)
+        owner = t.instances[static_cast<size_t>(owner)].shares;
+      const BufferId b = p.steps[k].writes[static_cast<size_t>(a.writes_at[s][i])];
+      p.buffers[static_cast<size_t>(b)].offset = offset[static_cast<size_t>(owner)];
+    }
+  }
+  p.arena = std::move(placed->arena);
+  return {};
+}
+
+Status replan(Program& p, int64_t limit) {
+  if (!p.base) return internal("a program without a base cannot be planned anew");
+  Program trial;
+  trial.steps = p.base->steps;
+  trial.buffers = p.base->buffers;
+  HONE_TRY(place(trial, limit));
+  p.steps = std::move(trial.steps);
+  p.buffers = std::move(trial.buffers);
+  p.scratch_offsets = std::move(trial.scratch_offsets);
+  p.arena = std::move(trial.arena);
+  p.repeats = trial.repeats;
+  return {};
+}
+
+Result<int64_t> smallest_arena(const Program& p) {
+  if (!p.base) return internal("a program without a base cannot be planned anew");
+  Program trial;
+  trial.steps = p.base->steps;
+  trial.buffers = p.base->buffers;
+  const Abstract a(trial);
+  HONE_ASSIGN(const Placed placed, tightest(a.list));
+  return placed.arena.bytes;
+}
+
+}  // namespace hone

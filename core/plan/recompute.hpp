@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which steps to run a second time so that training fits into less memory.
+#pragma once
+
+#include "core/plan/timeline.hpp"
+
+namespace hone {
+
+/// How hard to look.
+struct RecomputeOptions {
+  int tries = 12;      ///< Ways to value a buffer, and margins, that are tried.
+  int improved = 2;    ///< The cheapest of them are improved ...
+  int trials = 1000;   ///< ... by this many single changes each at most.
+  double excess = 20;  ///< A sequence that costs more than this many times the steps is given up.
+};
+
+struct Recomputation {
+  Sequence sequence;
+  int64_t peak = 0;  ///< Largest sum of live bytes.
+  double cost = 0;   ///< Of all runs; the steps' own cost when nothing is repeated.
+};
+
+/// The cheapest sequence found whose peak is at most `limit` bytes. Errors: out_of_memory (with the
+/// smallest peak that was found instead).
+Result<Recomputation> recompute(const WorkList& work, int64_t limit,
+                                const RecomputeOptions& options = {});
+
+/// The sequence with the smallest peak that was found, whatever it costs (within options.excess).
+Recomputation smallest(const WorkList& work, const RecomputeOptions& options = {});
+
+}  // namespace hone

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a trainer gets the program for a batch.
+#include <algorithm>
+#include <cmath>
+
+#include "core/runtime/trainer_impl.hpp"
+#include "hone/specialise.hpp"
+
+namespace hone {
+
+namespace {
+
+// The first step after which the loss is known; everything that changes a state comes later.
+size_t steps_until_loss(const Program& p) {
+  for (size_t i = p.steps.size(); i-- > 0;)
+    for (BufferId id : p.steps[i].writes) {
+      const Buffer& b = p.buffers[static_cast<size_t>(id)];
+      if (b.kind == BufferKind::output && b.index == 0) return i + 1;
+    }
+  return 0;
+}
+
+int64_t output_bytes(const Graph& g) {
+  int64_t sum = 0;
+  for (const GraphOutput& o : g.outputs) sum += g.type(o.value).bytes();
+  return sum;
+}
+
+}  // namespace
+
+Trainer::Impl::Impl(Model model, const TrainerOptions& o)
+    : options(o), engine(std::move(model), o.session) {
+  for (auto& cache : caches) engine.caches.push_back(&cache);
+}
+
+Result<Compiled*> Trainer::Impl::program(std::span<const NamedTensor> batch, TrainForm form) {
+  std::vector<std::unique_ptr<Compiled>>& cache = caches[static_cast<size_t>(form)];
+  for (const auto& c : cache) {
+    bool same = c->names.size() == batch.size();
+    for (size_t i = 0; same && i < batch.size(); ++i)
+      same = c->names[i] == batch[i].name && c->types[i] == batch[i].data.type();
+    if (!same) continue;
+    HONE_ASSIGN(const bool holds, assumptions_hold(*c, batch));
+    if (!holds) continue;
+    c->last_used = engine.next_use();
+    HONE_TRY(engine.bind(*c));
+    return c.get();
+  }
+  Result<std::unique_ptr<Compiled>> made = build(batch, form);
+  if (!made.ok() && made.status().code() == Code::out_of_memory &&
+      engine.options().memory_limit > 0)
+    return explain_limit(batch, form);
+  if (!made.ok()) return made.status();
+  cache.push_back(std::move(*made));
+  Compiled* c = cache.back().get();
+  engine.trim(cache);
+  return c;
+}
+
+Result<TrainGraph> Trainer::Impl::graph_for(std::span<const NamedTensor> batch, TrainForm form,
+                                            std::vector<Compiled::Assumption>& assumptions) {
+  if (form == TrainForm::apply) return build_apply_graph(engine.model(), options);
+  const Graph& g = engine.model().graph;
+  std::vector<Shape> shapes(g.inputs.size());
+  std::vector<bool> given(g.inputs.size(), false);
+  std::vector<std::pair<std::string, TensorType>> targets;
+  for (const NamedTensor& t : batch) {
+    if (!t.data.defined()) return invalid("'{}' of the batch has no data", t.name);
+    const auto it = std::find_if(g.inputs.begin(), g.inputs.end(),
+                                 [&](ValueId v) { return g.value(v).name == t.name; });
+    if (it == g.inputs.end()) {
+      targets.emplace_back(t.name, t.data.type());
+      continue;
+    }
+    HONE_TRY(check_dtype(g, *it, t.data.dtype()));
+    const size_t i = static_cast<size_t>(it - g.inputs.begin());
+    if (given[i]) return invalid("the batch has '{}' twice", t.name);
+    given[i] = true;
+    shapes[i] = t.data.shape();
+  }
+  for (size_t i = 0; i < given.size(); ++i)
+    if (!given[i])
+      return invalid("the batch lacks the model's input '{}'", g.value(g.inputs[i]).name);
+  const Evaluate evaluate = [&](const Graph& so_far, ValueId value) -> Result<TensorData> {
+    HONE_ASSIGN(std::unique_ptr<Compiled> program, prefix(so_far, value));
+    HONE_ASSIGN(TensorData content, run_prefix(*program, batch));
+    assumptions.push_back({std::move(program), content});
+    return content;
+  };
+  return build_train_graph(engine.model(), shapes, targets, options, form, evaluate);
+}
+
+Result<std::unique_ptr<Compiled>> Trainer::Impl::build(std::span<const NamedTensor> batch,
+                                                       TrainForm form, bool unlimited) {
+  std::vector<Compiled::Assumption> assumptions;
+  HONE_ASSIGN(TrainGraph train, graph_for(batch, form, assumptions));
+  for (TrainGraph::NewState& s : train.new_states)
+    if (!engine.states().find(s.name))
+      engine.states().set(s.name, StateRole::optimizer, std::move(s.data));
+  HONE_TRY(add_rng(train.graph));
+  const int64_t held = output_bytes(train.graph);
+  HONE_ASSIGN(std::unique_ptr<Compiled> c,
+              engine.compile(std::move(train.graph),
+                             {.reserved = held, .replans = true, .unlimited = unlimited}));
+  const Graph& made = c->program.graph;
+  for (const NamedTensor& t : batch) {
+    c->names.push_back(t.name);
+    c->types.push_back(t.data.type());
+    int32_t slot = -1;
+    for (size_t i = 0; i < made.inputs.size(); ++i)
+      if (made.value(made.inputs[i]).name == t.name) slot = static_cast<int32_t>(i);
+    c->slot_of.push_back(slot);
+  }
+  for (size_t i = 0; i < made.inputs.size(); ++i) {
+    if (made.value(made.inputs[i]).name == kLrInput) c->input_pointers[i] = &lr;
+    if (made.value(made.inputs[i]).name == kStepInput) c->input_pointers[i] = &step_number;
+  }
+  for (size_t i = 0; i < made.outputs.size() && !unlimited; ++i) {
+    HONE_ASSIGN(TensorData t, TensorData::allocate(made.type(made.outputs[i].value)));
+    c->output_pointers[i] = t.mutable_data();
+    c->held.push_back(std::move(t));
+  }
+  c->assumptions = std::move(assumptions);
+  c->last_used = engine.next_use();
+  return c;
+}
+
+// A program for one value of a graph that is not finished yet.
+Result<std::unique_ptr<Compiled>> Trainer::Impl::prefix(Graph g, ValueId value) {
+  g.outputs = {{value, "value", {}, false}};
+  g.updates.clear();
+  HONE_TRY(remove_dead(g));
+  HONE_TRY(add_rng(g));
+  return engine.compile(std::move(g));
+}
+
+Result<TensorData> Trainer::Impl::run_prefix(Compiled& c, std::span<const NamedTensor> batch) {
+  const Graph& g = c.program.graph;
+  for (size_t i = 0; i < g.inputs.size(); ++i)
+    for (const NamedTensor& t : batch)
+      if (t.name == g.value(g.inputs[i]).name) c.input_pointers[i] = t.data.data();
+  HONE_ASSIGN(TensorData out, TensorData::allocate(g.type(g.outputs[0].value)));
+  c.output_pointers[0] = out.mutable_data();
+  HONE_TRY(engine.bind(c));
+  HONE_TRY(engine.run(c));
+  return out;
+}
+
+// Whether a graph whose shapes or branches depend on data is the one for this batch.
+Result<bool> Trainer::Impl::assumptions_hold(Compiled& c, std::span<const NamedTensor> batch) {
+  for (const Compiled::Assumption& a : c.assumptions) {
+    HONE_ASSIGN(const TensorData now, run_prefix(*a.program, batch));
+    const auto x = now.as_bytes(), y = a.content.as_bytes();
+    if (!std::equal(x.begin(), x.end(), y.begin(), y.end())) return false;
+  }
+  return true;
+}
+
+// The random state, seeded from the options when the first graph that draws numbers appears.
+Status Trainer::Impl::add_rng(const Graph& g) {
+  for (ValueId v : g.states(StateRole::rng)) {
+    if (engine.states().find(g.value(v).name)) continue;
+    HONE_ASSIGN(TensorData data, TensorData::zeros({DType::i64, {2}}));
+    data.as_mutable<int64_t>()[0] = static_cast<int64_t>(options.seed);
+    engine.states().set(g.value(v).name, StateRole::rng, std::move(data));
+  }
+  return {};
+}
+
+void Trainer::Impl::feed(Compiled& c, std::span<const NamedTensor> batch) {
+  for (size_t i = 0; i < batch.size(); ++i)
+    if (c.slot_of[i] >= 0)
+      c.input_pointers[static_cast<size_t>(c.slot_of[i])] = batch[i].data.data();
+}
+
+Result<double> Trainer::Impl::run_to_loss(Compiled& c, size_t& done) {
+  done = steps_until_loss(c.program);
+  HONE_TRY(engine.run(c, 0, done));
+  const double loss = c.held[0].at(0);
+  if (!std::isfinite(loss))
+    return invalid(
+        "the loss of step {} is {}: nothing was updated; look for NaN or infinity in the batch, "
+        "lower the learning rate (now {}) or clip gradients",
+        step, loss, static_cast<double>(lr));
+  return loss;
+}
+
+Status Trainer::Impl::run_rest(Compiled& c, size_t done) {
+  HONE_TRY(engine.run(c, done, c.program.steps.size()));
+  engine.states().changed();
+  c.packed_version =
+      engine.states().version();  // a training program packs nothing that it changes itself
+  return {};
+}
+
+void Trainer::Impl::begin_step() {
+  lr = static_cast<float>(options.schedule ? options.schedule(step) : options.optimizer.lr);
+  step_number = step + 1;
+}
+
+}  // namespace hone

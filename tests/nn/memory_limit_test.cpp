@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training within a memory limit: the same bits as without one, within the bytes that were
+// promised.
+#include "hone/nn.hpp"
+#include "hone/trainer.hpp"
+#include "tests/runtime/models.hpp"
+
+namespace hone::test {
+
+namespace {
+
+struct Subject {
+  const char* name;
+  Model model;
+  std::vector<NamedTensor> batch;
+};
+
+TensorData labels(int64_t n) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < n; ++i) values.push_back(static_cast<double>(i % 4));
+  return tensor_from({DType::i64, {n}}, values);
+}
+
+Tensor example(const Shape& shape) { return Tensor(random_tensor({DType::f32, shape}, 3)); }
+
+Subject convolutions() {
+  Generator rng(1);
+  nn::Sequential net;
+  int64_t channels = 3;
+  for (const int64_t wide : {8, 8, 16, 16}) {
+    net.add<nn::Conv2d>(channels, wide, 3, rng, nn::ConvOptions{.padding = 1});
+    net.add<nn::BatchNorm>(wide);
+    net.add<nn::Relu>();
+    net.add<nn::Dropout>(0.2, rng);
+    channels = wide;
+  }
+  net.add<nn::AdaptiveAvgPool2d>();
+  net.add<nn::Flatten>();
+  net.add<nn::Linear>(channels, 4, rng);
+  net.train();
+  Model m = must(nn::trace(net, {"x", example({4, 3, 16, 16}), {"n"}}, "logits"));
+  return {"convolutions, batch norm, dropout",
+          std::move(m),
+          {{"x", random_tensor({DType::f32, {8, 3, 16, 16}}, 5)}, {"label", labels(8)}}};
+}
+
+struct Encoder : nn::Module {
+  explicit Encoder(Generator& rng)
+      : first(32, 4, rng, {.feed_forward = 64, .dropout = 0.1}),
+        second(32, 4, rng, {.feed_forward = 64, .dropout = 0.1}),
+        head(32, 4, rng) {
+    add_child("first", first);
+    add_child("second", second);
+    add_child("head", head);
+  }
+  std::string kind() const override { return "Encoder"; }
+  nn::TransformerEncoderLayer first, second;
+  nn::Linear head;
+};
+
+Subject attention() {
+  Generator rng(2);
+  Encoder net(rng);
+  const TracedFn forward = [&](std::span<const Tensor> x) {
+    return std::vector<Tensor>{net.head(net.second(net.first(x[0]))).mean({1})};
+  };
+  const TraceInput in[] = {{"x", example({4, 12, 32}), {"n"}}};
+  Model m = must(nn::trace(net, forward, in, {"logits"}));
+  return {"attention",
+          std::move(m),
+          {{"x", random_tensor({DType::f32, {8, 12, 32}}, 5)}, {"label", labels(8)}}};
+}
+
+struct Tagger : nn::Module {
+  explicit Tagger(Generator& rng)
+      : first(16, 24, rng, {.bidirectional = true}), second(48, 24, rng), head(24, 4, rng) {
+    add_child("first", first);
+    add_child("second", second);
+    add_child("head", head);
+  }
+  std::string kind() const override { return "Tagger"; }
+  nn::Lstm first, second;
+  nn::Linear head;
+};
+
+Subject recurrent() {
+  Generator rng(3);
+  Tagger net(rng);
+  const TracedFn forward = [&](std::span<const Tensor> x) {
+    return std::vector<Tensor>{
+        net.head(net.second(net.first(x[0]).output.relu()).output).mean({0})};
+  };
+  const TraceInput in[] = {{"x", example({10, 4, 16}), {"", "n"}}};
+  Model m = must(nn::trace(net, forward, in, {"logits"}));
+  return {"LSTM",
+          std::move(m),
+          {{"x", random_tensor({DType::f32, {10, 8, 16}}, 5)}, {"label", labels(8)}}};
+}
+
+TrainerOptions options(int64_t limit) {
+  TrainerOptions o;
+  o.loss = cross_entropy_loss;
+  o.optimizer.lr = 1e-2;
+  o.seed = 11;
+  o.session.memory_limit = limit;
+  return o;
+}
+
+void check_same_states(const Trainer& a, const Trainer& b) {
+  const Trainer::State x = must(a.save()), y = must(b.save());
+  REQUIRE_EQ(x.entries.size(), y.entries.size());
+  for (size_t i = 0; i < x.entries.size(); ++i) {
+    CAPTURE(x.entries[i].name);
+    CHECK(same_bits(x.entries[i].data, y.entries[i].data));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a memory limit changes no bit of parameters, moments, statistics and losses") {
+  for (const auto& make : {convolutions, attention, recurrent}) {
+    const Subject s = make();
+    CAPTURE(s.name);
+    Trainer free = must(Trainer::create(s.model, options(0)));
+    const PlanInfo plan = must(free.plan(s.batch));
+    const int64_t least = must(free.smallest_memory_limit(s.batch));
+    CHECK_LT(least, plan.peak_bytes);
+    std::vector<double> losses;
+    for (int i = 0; i < 3; ++i) losses.push_back(must(free.step(s.batch)).loss);
+    for (const double share : {0.75, 0.5, 0.25, 0.0}) {
+      const int64_t limit =
+          least + static_cast<int64_t>(share * static_cast<double>(plan.peak_bytes - least));
+      CAPTURE(limit);
+      Trainer bound = must(Trainer::create(s.model, options(limit)));
+      const PlanInfo small = must(bound.plan(s.batch));
+      CHECK_LE(small.peak_bytes, limit);
+      CHECK_GT(small.repeated_steps, 0);
+      CHECK_GT(small.extra_time, 0);
+      for (int i = 0; i < 3; ++i)
+        CHECK_EQ(must(bound.step(s.batch)).loss, losses[static_cast<size_t>(i)]);
+      check_same_states(free, bound);
+    }
+  }
+}
+
+TEST_CASE("gradients on their own keep a limit too") {
+  const Subject s = convolutions();
+  Trainer free = must(Trainer::create(s.model, options(0)));
+  const auto expected = must(free.gradients(s.batch));
+  const int64_t least = must(free.smallest_memory_limit(s.batch));
+  Trainer bound = must(Trainer::create(s.model, options(least + (least >> 2))));
+  const auto got = must(bound.gradients(s.batch));
+  REQUIRE_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) CHECK(same_bits(got[i].data, expected[i].data));
+}
+
+TEST_CASE("an impossible limit names the smallest that works, and that one works") {
+  const Subject s = convolutions();
+  Trainer t = must(Trainer::create(s.model, options(100_KiB)));
+  const Status refused = t.step(s.batch).status();
+  CHECK_ERROR(refused, Code::out_of_memory, "the smallest that works is");
+  CHECK_ERROR(refused, Code::out_of_memory, "plain SGD");
+  CHECK_ERROR(refused, Code::out_of_memory, "half the batch");
+  const int64_t least = must(t.smallest_memory_limit(s.batch));
+  CHECK(std::string(refused.message()).find(format("{} bytes", least)) != std::string::npos);
+  Trainer exact = must(Trainer::create(s.model, options(least)));
+  CHECK(exact.step(s.batch).ok());
+  CHECK_EQ(t.steps(), 0);
+}
+
+TEST_CASE("the limit may change between steps and nothing is lost") {
+  const Subject s = convolutions();
+  Trainer free = must(Trainer::create(s.model, options(0)));
+  Trainer changing = must(Trainer::create(s.model, options(0)));
+  const int64_t peak = must(changing.plan(s.batch)).peak_bytes;
+  const int64_t least = must(changing.smallest_memory_limit(s.batch));
+  const int64_t limits[] = {0, (peak + least) / 2, least, peak, 0};
+  for (const int64_t limit : limits) {
+    REQUIRE_OK(changing.set_memory_limit(limit));
+    const PlanInfo plan = must(changing.plan(s.batch));
+    if (limit > 0) CHECK_LE(plan.peak_bytes, limit);
+    CHECK_EQ(must(changing.step(s.batch)).loss, must(free.step(s.batch)).loss);
+    CHECK_EQ(must(changing.evaluate(s.batch)), must(free.evaluate(s.batch)));
+  }
+  CHECK_ERROR(changing.set_memory_limit(least / 2), Code::out_of_memory, "the limit stays at none");
+  CHECK_ERROR(changing.set_memory_limit(-1), Code::invalid_argument, "below 0");
+  CHECK_EQ(must(changing.step(s.batch)).loss, must(free.step(s.batch)).loss);
+  check_same_states(free, changing);
+}
+
+TEST_CASE("what is not trained is not kept") {
+  const Subject s = convolutions();
+  TrainerOptions all = options(0), last = options(0), biases = options(0);
+  last.trainable = "12.*";  // the linear layer behind the pooling
+  biases.trainable = "*.bias";
+  Trainer a = must(Trainer::create(s.model, all)), b = must(Trainer::create(s.model, last)),
+          c = must(Trainer::create(s.model, biases));
+  const PlanInfo whole = must(a.plan(s.batch)), head = must(b.plan(s.batch)),
+                 only = must(c.plan(s.batch));
+  CHECK_LT(head.arena_bytes * 2, whole.arena_bytes);
+  CHECK_LT(head.state_bytes, whole.state_bytes);
+  CHECK_LT(only.arena_bytes, whole.arena_bytes);
+}
+
+TEST_CASE("a session keeps a limit or says what is too large") {
+  const Subject s = convolutions();
+  Session session = must(Session::create(s.model, {}));
+  const TensorData in[] = {s.batch[0].data};
+  const Shape shapes[] = {in[0].shape()};
+  const auto expected = must(session.run(in));
+  const PlanInfo plan = must(session.plan(shapes));
+  REQUIRE_OK(session.set_memory_limit(plan.peak_bytes));
+  CHECK(same_bits(must(session.run(in))[0], expected[0]));
+  CHECK_ERROR(session.set_memory_limit(16), Code::out_of_memory, "the weights alone");
+  REQUIRE_OK(session.set_memory_limit(plan.state_bytes + 64));
+  CHECK_ERROR(session.run(in), Code::out_of_memory, "arena cannot be smaller than");
+  REQUIRE_OK(session.set_memory_limit(0));
+  CHECK(same_bits(must(session.run(in))[0], expected[0]));
+}
+
+}  // namespace hone::test

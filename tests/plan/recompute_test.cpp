@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// The choice of what to compute again, against an exact search on small cases.
+#include "core/plan/recompute.hpp"
+
+#include <map>
+#include <queue>
+#include <random>
+#include <set>
+
+#include "tests/support/check.hpp"
+
+namespace hone::test {
+
+namespace {
+
+// x -> a1 -> ... -> an, then backward: step n+i reads a(n-i) and the gradient.
+WorkList chain(const std::vector<int64_t>& bytes, const std::vector<double>& costs) {
+  WorkList w;
+  const int32_t n = static_cast<int32_t>(bytes.size());
+  for (const int64_t b : bytes) w.bytes.push_back(b);
+  for (int32_t i = 0; i < n; ++i) {
+    Work f;
+    if (i > 0) f.reads = {i - 1};
+    f.writes = {i};
+    f.cost = costs[static_cast<size_t>(i)];
+    w.steps.push_back(f);
+  }
+  for (int32_t i = n; i-- > 0;) {
+    Work b;
+    b.reads = {i};
+    if (i + 1 < n) b.reads.push_back(n + i + 1);
+    b.writes = {n + i};
+    b.cost = 2 * costs[static_cast<size_t>(i)];
+    w.steps.push_back(b);
+  }
+  for (const int64_t b : bytes) w.bytes.push_back(b);
+  return w;
+}
+
+// The cheapest way, by Dijkstra over (next step, which buffers are there). Without sharing in
+// place.
+double cheapest(const WorkList& w, int64_t limit) {
+  using State = std::pair<size_t, uint32_t>;
+  std::map<State, double> seen;
+  std::priority_queue<std::pair<double, State>, std::vector<std::pair<double, State>>,
+                      std::greater<>>
+      queue;
+  queue.push({0, {0, 0}});
+  const auto bytes_of = [&](uint32_t set) {
+    int64_t sum = 0;
+    for (size_t b = 0; b < w.bytes.size(); ++b)
+      if (set >> b & 1u) sum += w.bytes[b];
+    return sum;
+  };
+  while (!queue.empty()) {
+    const auto [cost, state] = queue.top();
+    queue.pop();
+    if (!seen.emplace(state, cost).second) continue;
+    const auto [next, there] = state;
+    if (next == w.steps.size()) return cost;
+    for (size_t b = 0; b < w.bytes.size(); ++b)
+      if (there >> b & 1u) queue.push({cost, {next, there & ~(1u << b)}});
+    for (size_t s = 0; s <= next; ++s) {
+      uint32_t with = there;
+      bool ready = true;
+      for (int32_t r : w.steps[s].reads) ready = ready && (there >> r & 1u);
+      for (int32_t r : w.steps[s].writes) with |= 1u << r;
+      if (!ready || bytes_of(with) > limit) continue;
+      queue.push({cost + w.steps[s].cost, {s == next ? next + 1 : next, with}});
+    }
+  }
+  return -1;
+}
+
+}  // namespace
+
+TEST_CASE("a sequence without repeats has the peak of its lives") {
+  const WorkList w = chain({100, 200, 300}, {1, 1, 1});
+  const Timeline t = follow(w, once_each(w));
+  CHECK_EQ(t.peak, 900);  // a1, a2, a3 and the first gradient; the second step frees a3
+  CHECK_EQ(t.cost, 9);
+}
+
+TEST_CASE("a write may take the bytes of a read that dies") {
+  WorkList w = chain({64, 64, 64}, {1, 1, 1});
+  for (Work& s : w.steps)
+    if (!s.reads.empty()) s.may_share = {{0, 0}};
+  const Timeline t = follow(w, once_each(w));
+  CHECK_EQ(t.peak, 192);
+}
+
+TEST_CASE("on chains what is computed again costs as little as the best way") {
+  std::mt19937 random(7);
+  int solved = 0, equal = 0;
+  for (int k = 0; k < 60; ++k) {
+    const size_t n = 3 + static_cast<size_t>(k) % 4;
+    std::vector<int64_t> bytes;
+    std::vector<double> costs;
+    for (size_t i = 0; i < n; ++i) {
+      bytes.push_back(k % 2 ? 64 : 64 * (1 + static_cast<int64_t>(random() % 4)));
+      costs.push_back(k % 3 ? 1 : 1 + static_cast<double>(random() % 5));
+    }
+    const WorkList w = chain(bytes, costs);
+    const int64_t peak = follow(w, once_each(w)).peak;
+    for (int64_t limit = peak - 64; limit > 0; limit -= 64) {
+      const double best = cheapest(w, limit);
+      const Result<Recomputation> found = recompute(w, limit);
+      CAPTURE(k);
+      CAPTURE(limit);
+      if (best < 0) {
+        CHECK_FALSE(found.ok());
+        break;
+      }
+      REQUIRE_OK(found);
+      CHECK(is_valid(w, found->sequence));
+      CHECK_LE(found->peak, limit);
+      CHECK_LE(found->cost, best * 1.3);
+      ++solved;
+      equal += found->cost <= best + 1e-9;
+    }
+  }
+  MESSAGE("as cheap as the best in " << equal << " of " << solved);
+  CHECK_GT(equal * 10, solved * 9);
+}
+
+TEST_CASE("a long chain needs far less than all of it, at a small price") {
+  const size_t n = 64;
+  const WorkList w = chain(std::vector<int64_t>(n, 1024), std::vector<double>(n, 1));
+  const int64_t peak = follow(w, once_each(w)).peak;
+  const Result<Recomputation> found = recompute(w, peak / 3);
+  REQUIRE_OK(found);
+  double once = 0;
+  for (const Work& s : w.steps) once += s.cost;
+  CHECK_LE(found->cost, once * 4 / 3);  // no more than every forward step twice
+}
+
+TEST_CASE("nothing is computed from a state that has been overwritten") {
+  WorkList w = chain({64, 64, 64, 64}, {1, 1, 1, 1});
+  for (Work& s : w.steps) s.repeatable = true;
+  w.steps[1].state_reads = {0};  // the second forward step reads a weight ...
+  w.steps[5].state_writes = {0};
+  w.steps[5].repeatable = false;  // ... that the second backward step already replaces
+  const int64_t peak = follow(w, once_each(w)).peak;
+  for (int64_t limit = peak; limit > 0; limit -= 64) {
+    const Result<Recomputation> found = recompute(w, limit);
+    if (found.ok()) CHECK(is_valid(w, found->sequence));
+  }
+  Sequence wrong = once_each(w);
+  wrong.insert(wrong.begin() + 6, 1);
+  CHECK_FALSE(is_valid(w, wrong));
+}
+
+TEST_CASE("a limit that cannot be met is refused with the smallest peak") {
+  const WorkList w = chain({64, 64, 64}, {1, 1, 1});
+  CHECK_ERROR(recompute(w, 64), Code::out_of_memory, "the smallest that was found is");
+  const Recomputation least = smallest(w);
+  CHECK(recompute(w, least.peak).ok());
+}
+
+}  // namespace hone::test
