@@ -35,6 +35,8 @@ int64_t now_ns();
 
 /// The most memory this process has had resident, in bytes; 0 when the system does not say.
 int64_t peak_resident_bytes();
+/// The same for now.
+int64_t resident_bytes();
 
 enum class Stream : uint8_t { out, error };
 

@@ -75,16 +75,18 @@ void report(const Args& a, const Timing& t, const PlanInfo& plan, const SessionO
         "\"p10_ms\": %s, \"p90_ms\": %s, "
         "\"first_ms\": %s, \"runs\": %zu, \"plan_peak_bytes\": %lld, \"arena_bytes\": %lld, "
         "\"lower_bound_bytes\": %lld, "
-        "\"packed_bytes\": %lld, \"state_bytes\": %lld, \"peak_resident_bytes\": %lld, \"flops\": "
-        "%s, \"gflop_per_s\": %s}\n",
+        "\"packed_bytes\": %lld, \"state_bytes\": %lld, \"peak_resident_bytes\": %lld, "
+        "\"limit_bytes\": %lld, \"repeated_steps\": %lld, \"extra_time\": %s, \"flops\": %s, "
+        "\"gflop_per_s\": %s}\n",
         json_text(a.model).c_str(), a.train ? "train" : "infer",
         static_cast<long long>(a.dims.batch), options.threads, json_number(t.at(0.5) * 1e3).c_str(),
         json_number(t.at(0.1) * 1e3).c_str(), json_number(t.at(0.9) * 1e3).c_str(),
         json_number(t.first_s * 1e3).c_str(), t.runs_s.size(),
-        static_cast<long long>(plan.arena_bytes + plan.packed_bytes + plan.state_bytes),
-        static_cast<long long>(plan.arena_bytes), static_cast<long long>(plan.lower_bound_bytes),
-        static_cast<long long>(plan.packed_bytes), static_cast<long long>(plan.state_bytes),
-        static_cast<long long>(peak), json_number(plan.flops).c_str(),
+        static_cast<long long>(plan.peak_bytes), static_cast<long long>(plan.arena_bytes),
+        static_cast<long long>(plan.lower_bound_bytes), static_cast<long long>(plan.packed_bytes),
+        static_cast<long long>(plan.state_bytes), static_cast<long long>(peak),
+        static_cast<long long>(plan.limit_bytes), static_cast<long long>(plan.repeated_steps),
+        json_number(plan.extra_time).c_str(), json_number(plan.flops).c_str(),
         json_number(plan.flops / t.at(0.5) * 1e-9).c_str());
     return;
   }
@@ -100,6 +102,11 @@ void report(const Args& a, const Timing& t, const PlanInfo& plan, const SessionO
   table.add(
       {"plan: weights", bytes_text(plan.state_bytes) + (a.train ? " with optimizer state" : "")});
   table.add({"plan: packed copies", bytes_text(plan.packed_bytes)});
+  if (plan.limit_bytes > 0)
+    table.add({"plan: of the memory limit",
+               bytes_text(plan.peak_bytes) + " of " + bytes_text(plan.limit_bytes) +
+                   format(", {} of {} steps run again, about ", plan.repeated_steps, plan.steps) +
+                   number_text(100 * plan.extra_time, 2) + " % more time"});
   table.add({"peak of the process", bytes_text(peak)});
   std::printf("%s: %s, batch %lld, %d threads\n%s", a.model.c_str(),
               a.train ? "training step (AdamW)" : "inference", static_cast<long long>(a.dims.batch),

@@ -3,6 +3,7 @@
 #include "core/cli/common.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -21,12 +22,37 @@ void DeviceArgs::add_to(CLI::App& command) {
   command.add_option("--device", device, "Where to run")
       ->capture_default_str()
       ->check(CLI::IsMember({"cpu", "vulkan", "cuda"}));
+  command
+      .add_option("--memory-limit", memory_limit,
+                  "Memory for weights, optimizer state, activations and scratch: 64MiB, 1.5GB, ...")
+      ->type_name("SIZE");
+}
+
+Result<int64_t> parse_bytes(std::string_view text) {
+  static constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"", 1},     {"B", 1},      {"KB", 1e3},      {"MB", 1e6},
+      {"GB", 1e9}, {"KiB", 1024}, {"MiB", 1 << 20}, {"GiB", 1 << 30},
+  };
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
+  while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
+  for (const auto& [name, factor] : kUnits)
+    if (error == std::errc() && unit == name && number > 0 && number * factor >= 1 &&
+        number * factor < 9e18)
+      return static_cast<int64_t>(number * factor);
+  return invalid("'{}' is no size; write for example 64MiB, 1.5GB or 65536 (bytes)", text);
 }
 
 Result<SessionOptions> DeviceArgs::session() const {
   if (device != "cpu") return unsupported("this build has no {} backend; it runs on cpu", device);
   SessionOptions options;
   options.threads = threads > 0 ? threads : platform::available_processors();
+  if (!memory_limit.empty()) {
+    auto bytes = parse_bytes(memory_limit);
+    if (!bytes.ok()) return bytes.status().with_context("--memory-limit");
+    options.memory_limit = *bytes;
+  }
   return options;
 }
 

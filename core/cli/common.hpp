@@ -15,9 +15,13 @@ namespace hone::cli {
 struct DeviceArgs {
   int threads = 0;  ///< 0: one a processor.
   std::string device = "cpu";
+  std::string memory_limit;
   void add_to(CLI::App& command);
   Result<SessionOptions> session() const;
 };
+
+/// "64MiB", "1.5 GB", "65536" as bytes. Errors: invalid_argument.
+Result<int64_t> parse_bytes(std::string_view text);
 
 /// --input NAME=FILE.npy ... and --inputs FILE.npz.
 struct TensorArgs {

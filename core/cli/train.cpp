@@ -5,6 +5,7 @@
 #include <fstream>
 #include <memory>
 
+#include "core/base/platform.hpp"
 #include "core/base/sha256.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/common.hpp"
@@ -25,6 +26,7 @@ struct Args {
   double lr = 1e-3, momentum = 0, weight_decay = 0, clip_norm = 0, val_fraction = 0;
   bool nesterov = false;
   int64_t batch = 32, steps = 0, epochs = 0, warmup = 0, val_every = 0, checkpoint_every = 0;
+  int64_t accumulate = 1, micro_batches = 1;
   uint64_t seed = 0;
   DeviceArgs device;
   std::string text;  ///< All options as TOML, for the run folder.
@@ -104,8 +106,13 @@ class Run {
     }
     HONE_ASSIGN(DataLoader loader, DataLoader::create(data_, {.batch = a_.batch, .seed = a_.seed}));
     loader_ = std::make_unique<DataLoader>(std::move(loader));
-    steps_ =
-        a_.steps > 0 ? a_.steps : std::max<int64_t>(1, a_.epochs) * loader_->batches_per_epoch();
+    if (a_.accumulate > 1 && a_.micro_batches > 1)
+      return invalid(
+          "--accumulate adds batches up, --micro-batches cuts them: give one of the two");
+    const int64_t updates = (loader_->batches_per_epoch() + a_.accumulate - 1) /
+                            a_.accumulate;  // the last may be partial
+    steps_ = a_.steps > 0 ? a_.steps : std::max<int64_t>(1, a_.epochs) * updates;
+    updates_per_epoch_ = updates;
     TrainerOptions options;
     HONE_ASSIGN(options.loss, parse_loss(a_.loss));
     HONE_ASSIGN(options.optimizer, optimizer_options(a_));
@@ -113,7 +120,12 @@ class Run {
     options.clip_norm = a_.clip_norm;
     options.trainable = a_.trainable;
     options.seed = a_.seed;
+    options.micro_batches = static_cast<int>(a_.micro_batches);
+    if (a_.accumulate > 1 || a_.micro_batches > 1) {
+      HONE_ASSIGN(options.count_targets, parse_target_count(a_.loss));
+    }
     HONE_ASSIGN(options.session, a_.device.session());
+    resident_before_ = platform::resident_bytes();
     HONE_ASSIGN(Trainer trainer, Trainer::create(model_, options));
     trainer_ = std::make_unique<Trainer>(std::move(trainer));
     base_hash_ = content_hash(model_);
@@ -164,15 +176,49 @@ class Run {
     return write_npz(a_.gradients, arrays);
   }
 
+  // One update: a batch, or as many as --accumulate says; a window ends with the epoch.
+  Result<StepResult> one_step() {
+    if (a_.accumulate == 1) {
+      HONE_ASSIGN(const std::span<const NamedTensor> batch, loader_->next());
+      return trainer_->step(batch);
+    }
+    for (int64_t i = 0; i < a_.accumulate; ++i) {
+      HONE_ASSIGN(const std::span<const NamedTensor> batch, loader_->next());
+      HONE_TRY(trainer_->accumulate(batch).status());
+      if (loader_->position() == 0 || loader_->position() >= data_->size()) break;
+    }
+    return trainer_->apply();
+  }
+
+  // Says what training will take before it begins.
+  Status print_memory() {
+    if (a_.device.memory_limit.empty() || a_.accumulate > 1) return {};
+    const int64_t epoch = loader_->epoch(), position = loader_->position();
+    HONE_ASSIGN(const std::span<const NamedTensor> batch, loader_->next());
+    HONE_ASSIGN(const PlanInfo plan, trainer_->plan(batch));
+    HONE_TRY(loader_->seek(epoch, position));
+    std::printf("Memory: %s planned of %s: weights and optimizer state %s, the rest %s; ",
+                bytes_text(plan.peak_bytes).c_str(), bytes_text(plan.limit_bytes).c_str(),
+                bytes_text(plan.state_bytes).c_str(),
+                bytes_text(plan.peak_bytes - plan.state_bytes).c_str());
+    if (plan.repeated_steps == 0)
+      std::printf("nothing needs to be computed twice\n");
+    else
+      std::printf("%lld of %lld operations are computed again, about %s %% more time\n",
+                  static_cast<long long>(plan.repeated_steps), static_cast<long long>(plan.steps),
+                  number_text(100 * plan.extra_time, 2).c_str());
+    return {};
+  }
+
   Status train() {
+    HONE_TRY(print_memory());
     std::printf("Training %zu of the model's tensors on %s samples, %lld steps of %lld\n",
                 trainer_->trainable().size(), count_text(data_->size()).c_str(),
                 static_cast<long long>(steps_), static_cast<long long>(a_.batch));
     Progress progress("train", steps_, "steps");
     double smooth = 0;
     while (trainer_->steps() < steps_) {
-      HONE_ASSIGN(const std::span<const NamedTensor> batch, loader_->next());
-      HONE_ASSIGN(const StepResult r, trainer_->step(batch));
+      HONE_ASSIGN(const StepResult r, one_step());
       smooth = r.step == 0 || smooth == 0 ? r.loss : 0.95 * smooth + 0.05 * r.loss;
       std::string line = format("{\"step\": {}, \"loss\": ", r.step) + json_number(r.loss) +
                          ", \"lr\": " + json_number(r.lr);
@@ -181,7 +227,7 @@ class Run {
       run_log_.line(line + "}");
       const int64_t done = trainer_->steps();
       progress.update(done, "loss " + number_text(smooth));
-      const bool epoch_end = done % loader_->batches_per_epoch() == 0;
+      const bool epoch_end = done % updates_per_epoch_ == 0;
       const bool validate =
           val_ && (done == steps_ || (a_.val_every > 0 ? done % a_.val_every == 0 : epoch_end));
       if (validate) HONE_TRY(validate_now(done, progress));
@@ -192,6 +238,10 @@ class Run {
     }
     progress.finish();
     std::printf("Last loss %s\n", number_text(smooth).c_str());
+    const int64_t peak = platform::peak_resident_bytes();
+    if (!a_.device.memory_limit.empty() && resident_before_ > 0 && peak > 0)
+      std::printf("Memory: the process grew by %s while it trained\n",
+                  bytes_text(std::max<int64_t>(0, peak - resident_before_)).c_str());
     return {};
   }
 
@@ -238,7 +288,7 @@ class Run {
   std::unique_ptr<DataLoader> loader_;
   std::unique_ptr<Trainer> trainer_;
   std::string base_hash_;
-  int64_t steps_ = 0;
+  int64_t steps_ = 0, updates_per_epoch_ = 1, resident_before_ = 0;
   Log log_, run_log_;
   bool has_best_ = false;
   double best_ = 0;
@@ -333,6 +383,16 @@ void add_train(CLI::App& app, Action& action) {
   c->add_option("--batch", a.batch, "Samples a step")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
+  c->add_option("--accumulate", a.accumulate,
+                "Batches whose gradients make one update, weighted by their numbers of targets")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  c->add_option(
+       "--micro-batches", a.micro_batches,
+       "Parts into which each batch is cut, for less memory; same meaning, other rounding; "
+       "batch norm sees one part at a time")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
   auto* steps = c->add_option("--steps", a.steps, "Steps in all")->check(CLI::PositiveNumber);
   c->add_option("--epochs", a.epochs, "Passes over the data, instead of --steps (default 1)")
       ->check(CLI::PositiveNumber)

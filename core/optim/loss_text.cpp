@@ -292,6 +292,36 @@ Result<LossFn> parse_loss(std::string_view text) {
   });
 }
 
+Result<LossFn> parse_target_count(std::string_view text) {
+  HONE_ASSIGN(std::vector<Term> terms, Parser(text).run());
+  for (const Term& t : terms) HONE_TRY(check_function(t));
+  return LossFn([t = std::move(terms[0])](Builder&, const NamedValues&,
+                                          const NamedValues& targets) -> Result<Value> {
+    Options options(t);
+    HONE_ASSIGN(const Reduction reduction, options.reduction());
+    if (reduction == Reduction::sum)
+      return invalid(
+          "loss {}: gradients of several batches are averaged, which does not go with "
+          "reduction=sum; use the mean",
+          t.text());
+    HONE_ASSIGN(const Value labels, targets.find(t.target));
+    Builder& b = labels.builder();
+    if (t.function != "cross_entropy")
+      return b.scalar(static_cast<double>(labels.shape().numel()), DType::f32);
+    HONE_ASSIGN(const int64_t ignored, options.integer("ignore_index", -100));
+    const Value skip =
+        b.emit(op::equal, {labels, b.scalar(static_cast<double>(ignored), labels.dtype())});
+    Value each = b.scalar(1, DType::f32);
+    if (const Option* o = options.find("weight")) {
+      HONE_ASSIGN(const Value weights, targets.find(o->text));
+      const Value known = b.emit(op::where, {skip, b.scalar(0, labels.dtype()), labels});
+      each = ops::cast(ops::gather(weights, known, 0), DType::f32);
+    }
+    const Value counted = b.emit(op::where, {skip, b.scalar(0, DType::f32), each});
+    return ops::sum(counted, {.keepdims = false});
+  });
+}
+
 Result<std::vector<LossTerm>> loss_terms(std::string_view text) {
   HONE_ASSIGN(const std::vector<Term> terms, Parser(text).run());
   std::vector<LossTerm> out;

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstring>
 
 #include "core/base/platform.hpp"
 
@@ -17,15 +16,15 @@ namespace {
 int descriptor(Stream stream) { return stream == Stream::out ? STDOUT_FILENO : STDERR_FILENO; }
 
 #if defined(__linux__)
-// "VmHWM:  1234 kB" of /proc/self/status. getrusage would also count what the parent used before
-// exec.
-int64_t high_water_mark() {
+// A line such as "VmHWM:  1234 kB" of /proc/self/status, in bytes. getrusage would also count what
+// the parent used before exec.
+int64_t status_bytes(const char* format) {
   std::FILE* f = std::fopen("/proc/self/status", "re");
   if (!f) return 0;
   long long kib = 0;
   char line[256];
   while (std::fgets(line, sizeof line, f))
-    if (std::sscanf(line, "VmHWM: %lld kB", &kib) == 1) break;
+    if (std::sscanf(line, format, &kib) == 1) break;
   std::fclose(f);
   return static_cast<int64_t>(kib) * 1024;
 }
@@ -41,7 +40,7 @@ int64_t now_ns() {
 
 int64_t peak_resident_bytes() {
 #if defined(__linux__)
-  if (const int64_t bytes = high_water_mark()) return bytes;
+  if (const int64_t bytes = status_bytes("VmHWM: %lld kB")) return bytes;
 #endif
   rusage usage;
   if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
@@ -49,6 +48,14 @@ int64_t peak_resident_bytes() {
   return usage.ru_maxrss;
 #else
   return static_cast<int64_t>(usage.ru_maxrss) * 1024;
+#endif
+}
+
+int64_t resident_bytes() {
+#if defined(__linux__)
+  return status_bytes("VmRSS: %lld kB");
+#else
+  return 0;
 #endif
 }
 

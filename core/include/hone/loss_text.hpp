@@ -21,6 +21,12 @@ namespace hone {
 /// do not exist and shapes that do not fit.
 Result<LossFn> parse_loss(std::string_view text);
 
+/// How much the mean over a batch counts beside those over others (TrainerOptions::count_targets),
+/// by the first term of a loss: cross_entropy counts labels that are not ignored, by their class's
+/// weight where classes have weights; the others count elements. Errors: as parse_loss; the
+/// returned function refuses reduction=sum.
+Result<LossFn> parse_target_count(std::string_view text);
+
 /// What a loss refers to, term by term.
 struct LossTerm {
   std::string function, output, target;
