@@ -20,7 +20,7 @@ struct Args {
   std::string model, out, weights;
   std::vector<std::string> renamings;
   SimplifyArgs simplify;
-  bool simplify_only = false;
+  bool simplify_only = false, fold_batch_norm = false;
 };
 
 // What a path ends in says which of the two formats of weights it is.
@@ -90,10 +90,17 @@ Status convert(const Args& a) {
     rename(tensors, names);
     HONE_TRY(set_weights(m, tensors).with_context(a.weights));
   }
+  int64_t folded = 0;
+  if (a.fold_batch_norm) {
+    HONE_ASSIGN(folded, fold_batch_norm(m.graph));
+  }
   HONE_TRY(a.simplify_only ? export_onnx(m, a.out) : save_model(m, a.out));
   std::printf("%s -> %s\n  %s, %s\n", a.model.c_str(), a.out.c_str(), summary(m).c_str(),
               bytes_text(size_of_file(a.out)).c_str());
   if (opened.report) std::printf("%s", text_of(*opened.report).c_str());
+  if (a.fold_batch_norm)
+    std::printf("  batch normalisations folded into convolutions: %s\n",
+                count_text(folded).c_str());
   return {};
 }
 
@@ -131,6 +138,8 @@ void add_convert(CLI::App& app, Action& action) {
       ->type_name("MODEL");
   c->add_option("-o,--output", args->out, "The .hone file to write")->required()->type_name("FILE");
   args->simplify.add_to(*c);
+  c->add_flag("--fold-batch-norm", args->fold_batch_norm,
+              "For inference: put batch normalisation into the convolution before it");
   c->add_flag("--simplify-only", args->simplify_only,
               "Write the simplified model as ONNX instead: -o names an .onnx file");
   c->add_option("--weights", args->weights,

@@ -41,4 +41,10 @@ std::map<std::string_view, int64_t> nodes_by_operator(const Graph& g);
 /// is left as it is: running it tells why.
 Result<SimplifyReport> simplify(Graph& g, const SimplifyOptions& options = {});
 
+/// For inference: puts batch normalisation into the convolution before it, where nothing else
+/// reads the convolution's result or weights. Weights change and keep their names; scale and
+/// statistics go. The model can still be trained, but without the normalisation. Results differ in
+/// the last bits. Returns how many were folded.
+Result<int64_t> fold_batch_norm(Graph& g);
+
 }  // namespace hone
