@@ -18,7 +18,7 @@ namespace {
 
 struct Args {
   std::string model;
-  bool train = false, json = false;
+  bool train = false, json = false, plan_only = false;
   double seconds = 2;
   DimArgs dims;
   DeviceArgs device;
@@ -28,6 +28,7 @@ struct Timing {
   double first_s = 0;  ///< The first run, planning included.
   std::vector<double> runs_s;
   double at(double quantile) const {
+    if (runs_s.empty()) return 0;
     return runs_s[std::min(runs_s.size() - 1,
                            static_cast<size_t>(quantile * static_cast<double>(runs_s.size())))];
   }
@@ -87,16 +88,20 @@ void report(const Args& a, const Timing& t, const PlanInfo& plan, const SessionO
         static_cast<long long>(plan.state_bytes), static_cast<long long>(peak),
         static_cast<long long>(plan.limit_bytes), static_cast<long long>(plan.repeated_steps),
         json_number(plan.extra_time).c_str(), json_number(plan.flops).c_str(),
-        json_number(plan.flops / t.at(0.5) * 1e-9).c_str());
+        json_number(t.runs_s.empty() ? 0 : plan.flops / t.at(0.5) * 1e-9).c_str());
     return;
   }
   Table table({"", ""});
-  table.add({"median", duration_text(t.at(0.5)) + format(" over {} runs", t.runs_s.size())});
-  table.add({"10 % to 90 %", duration_text(t.at(0.1)) + " to " + duration_text(t.at(0.9))});
-  table.add({"first run, with planning", duration_text(t.first_s)});
-  table.add({"rate", number_text(static_cast<double>(a.dims.batch) / t.at(0.5), 3) +
-                         " samples/s, " + number_text(plan.flops / t.at(0.5) * 1e-9, 3) +
-                         " Gflop/s"});
+  if (t.runs_s.empty()) {
+    table.add({"planning", duration_text(t.first_s)});
+  } else {
+    table.add({"median", duration_text(t.at(0.5)) + format(" over {} runs", t.runs_s.size())});
+    table.add({"10 % to 90 %", duration_text(t.at(0.1)) + " to " + duration_text(t.at(0.9))});
+    table.add({"first run, with planning", duration_text(t.first_s)});
+    table.add({"rate", number_text(static_cast<double>(a.dims.batch) / t.at(0.5), 3) +
+                           " samples/s, " + number_text(plan.flops / t.at(0.5) * 1e-9, 3) +
+                           " Gflop/s"});
+  }
   table.add({"plan: activations", bytes_text(plan.arena_bytes) + " (lower bound " +
                                       bytes_text(plan.lower_bound_bytes) + ")"});
   table.add(
@@ -131,8 +136,14 @@ Status bench(const Args& a) {
     train.optimizer.lr = 1e-5;
     train.session = options;
     HONE_ASSIGN(Trainer trainer, Trainer::create(m, train));
-    HONE_ASSIGN(const Timing t, measure(a.seconds, [&] { return trainer.step(inputs).status(); }));
-    HONE_ASSIGN(const PlanInfo plan, trainer.plan(inputs));
+    Timing t;
+    const int64_t start = platform::now_ns();
+    HONE_ASSIGN(PlanInfo plan, trainer.plan(inputs));
+    t.first_s = static_cast<double>(platform::now_ns() - start) * 1e-9;
+    if (!a.plan_only) {
+      HONE_ASSIGN(t, measure(a.seconds, [&] { return trainer.step(inputs).status(); }));
+      HONE_ASSIGN(plan, trainer.plan(inputs));
+    }
     report(a, t, plan, options);
     return {};
   }
@@ -156,6 +167,8 @@ void add_bench(CLI::App& app, Action& action) {
   CLI::App* c = app.add_subcommand("bench", "Measure time and memory of a model on made-up data");
   c->add_option("model", args->model, "The model: .hone or .onnx")->required()->type_name("MODEL");
   c->add_flag("--train", args->train, "Measure training steps (AdamW) rather than inference");
+  c->add_flag("--plan-only", args->plan_only,
+              "With --train: only plan, and tell the memory; no step is run");
   c->add_flag("--json", args->json, "Print one JSON object");
   c->add_option("--seconds", args->seconds, "How long to measure")
       ->capture_default_str()
