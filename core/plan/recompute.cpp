@@ -82,8 +82,15 @@ struct Facts {
 
 class Rehearsal {
  public:
-  Rehearsal(const Facts& facts, int64_t limit, Weights weights, double most)
-      : f_(facts), work_(facts.work), limit_(limit), weights_(weights), most_(most) {
+  /// `reluctance` multiplies what giving up a buffer is taken to cost.
+  Rehearsal(const Facts& facts, int64_t limit, Weights weights, double most,
+            std::span<const float> reluctance = {})
+      : f_(facts),
+        work_(facts.work),
+        limit_(limit),
+        weights_(weights),
+        most_(most),
+        reluctance_(reluctance) {
     const size_t buffers = work_.bytes.size();
     resident_.assign(buffers, false);
     pins_.assign(buffers, 0);
@@ -234,9 +241,10 @@ class Rehearsal {
     for (size_t i = 0; i < resident_.size(); ++i) {
       if (!resident_[i] || pins_[i] > 0 || f_.producer[i] < 0 || work_.bytes[i] == 0) continue;
       if (good_until_[i] <= need_[i]) continue;
-      const double value =
-          again_[i] / (std::pow(static_cast<double>(work_.bytes[i]), weights_.bytes) *
-                       std::pow(static_cast<double>(need_[i] - now_ + 1), weights_.distance));
+      const double value = (reluctance_.empty() ? 1 : static_cast<double>(reluctance_[i])) *
+                           again_[i] /
+                           (std::pow(static_cast<double>(work_.bytes[i]), weights_.bytes) *
+                            std::pow(static_cast<double>(need_[i] - now_ + 1), weights_.distance));
       if (best >= 0 && value >= best_value) continue;
       best = static_cast<int32_t>(i);
       best_value = value;
@@ -249,6 +257,7 @@ class Rehearsal {
   const int64_t limit_;
   const Weights weights_;
   const double most_;
+  const std::span<const float> reluctance_;
   int32_t now_ = 0;
   int64_t live_ = 0;
   double cost_ = 0;
@@ -326,8 +335,16 @@ void improve(const WorkList& work, int64_t limit, int trials, Recomputation& bes
   }
 }
 
-bool attempt(const Facts& facts, int64_t room, Weights weights, double most, Recomputation& out) {
-  Rehearsal rehearsal(facts, room, weights, most);
+// One way to go through the steps.
+struct Way {
+  int64_t room = 0;  // what the rehearsal may use: a little more than the limit, as what it keeps
+                     // to be safe may turn out not to be read
+  Weights weights;
+  std::vector<float> reluctance;
+};
+
+bool attempt(const Facts& facts, const Way& way, double most, Recomputation& out) {
+  Rehearsal rehearsal(facts, way.room, way.weights, most, way.reluctance);
   if (!rehearsal.run()) return false;
   const Sequence runs = rehearsal.take();
   std::vector<char> kept(runs.size(), 1);
@@ -342,29 +359,77 @@ bool attempt(const Facts& facts, int64_t room, Weights weights, double most, Rec
 constexpr Weights kWeights[] = {{1, 1}, {1, 0.5}, {0.7, 1}, {1, 0}};
 constexpr double kMargins[] = {0, 0.02, 0.06};
 
+struct Found {
+  Recomputation runs;
+  Way way;
+};
+
+// Buffers that are computed again, each once, those of the dearest steps first.
+std::vector<int32_t> given_up(const WorkList& work, const Sequence& sequence) {
+  std::vector<int> runs(work.steps.size(), 0);
+  for (int32_t s : sequence) ++runs[static_cast<size_t>(s)];
+  std::vector<int32_t> steps;
+  for (size_t s = 0; s < runs.size(); ++s)
+    if (runs[s] > 1) steps.push_back(static_cast<int32_t>(s));
+  const auto cost = [&](int32_t s) {
+    return work.steps[static_cast<size_t>(s)].cost * (runs[static_cast<size_t>(s)] - 1);
+  };
+  std::stable_sort(steps.begin(), steps.end(),
+                   [&](int32_t a, int32_t b) { return cost(a) > cost(b); });
+  std::vector<int32_t> out;
+  for (int32_t s : steps)
+    out.insert(out.end(), work.steps[static_cast<size_t>(s)].writes.begin(),
+               work.steps[static_cast<size_t>(s)].writes.end());
+  return out;
+}
+
+// Goes through the steps again with one buffer less to give up, as long as that is cheaper.
+void climb(const Facts& facts, int64_t limit, const RecomputeOptions& options, Found& best) {
+  constexpr float kHardly = 1e6f;
+  int rehearsals = static_cast<int>(options.effort / std::max<size_t>(1, facts.work.steps.size()));
+  best.way.reluctance.assign(facts.work.bytes.size(), 1);
+  for (bool better = true; better;) {
+    better = false;
+    for (int32_t b : given_up(facts.work, best.runs.sequence)) {
+      if (best.way.reluctance[static_cast<size_t>(b)] != 1) continue;
+      if (rehearsals-- <= 0) return;
+      Found trial{{}, best.way};
+      trial.way.reluctance[static_cast<size_t>(b)] = kHardly;
+      if (!attempt(facts, trial.way, best.runs.cost * 1.2, trial.runs) || trial.runs.peak > limit)
+        continue;
+      improve(facts.work, limit, options.trials, trial.runs);
+      if (trial.runs.cost >= best.runs.cost) continue;
+      best = std::move(trial);
+      better = true;
+    }
+  }
+}
+
 bool search(const Facts& facts, int64_t limit, const RecomputeOptions& options,
             Recomputation& best) {
-  std::vector<Recomputation> found;
+  std::vector<Found> found;
   double most = options.excess * facts.total;
   int tries = options.tries;
   for (const double margin : kMargins)
     for (const Weights weights : kWeights) {
       if (tries-- <= 0) break;
-      Recomputation r;
-      const int64_t room = limit + static_cast<int64_t>(margin * static_cast<double>(limit));
-      if (!attempt(facts, room, weights, most, r) || r.peak > limit) continue;
-      most = std::min(most, r.cost * 1.1);
-      found.push_back(std::move(r));
+      Found f;
+      f.way = {limit + static_cast<int64_t>(margin * static_cast<double>(limit)), weights, {}};
+      if (!attempt(facts, f.way, most, f.runs) || f.runs.peak > limit) continue;
+      most = std::min(most, f.runs.cost * 1.1);
+      found.push_back(std::move(f));
     }
+  if (found.empty()) return false;
   std::stable_sort(found.begin(), found.end(),
-                   [](const Recomputation& a, const Recomputation& b) { return a.cost < b.cost; });
+                   [](const Found& a, const Found& b) { return a.runs.cost < b.runs.cost; });
   if (found.size() > static_cast<size_t>(options.improved))
     found.resize(static_cast<size_t>(options.improved));
-  for (Recomputation& r : found) {
-    improve(facts.work, limit, options.trials, r);
-    if (best.sequence.empty() || r.cost < best.cost) best = std::move(r);
-  }
-  return !found.empty();
+  for (Found& f : found) improve(facts.work, limit, options.trials, f.runs);
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Found& a, const Found& b) { return a.runs.cost < b.runs.cost; });
+  climb(facts, limit, options, found[0]);
+  best = std::move(found[0].runs);
+  return true;
 }
 
 }  // namespace
@@ -401,7 +466,7 @@ Recomputation smallest(const WorkList& work, const RecomputeOptions& options) {
     Recomputation r;
     bool fits = false;
     for (const Weights weights : kWeights) {
-      fits = attempt(facts, middle, weights, options.excess * facts.total, r);
+      fits = attempt(facts, {middle, weights, {}}, options.excess * facts.total, r);
       if (fits) break;
     }
     if (!fits) {

@@ -8,10 +8,11 @@ namespace hone {
 
 /// How hard to look.
 struct RecomputeOptions {
-  int tries = 12;      ///< Ways to value a buffer, and margins, that are tried.
-  int improved = 2;    ///< The cheapest of them are improved ...
-  int trials = 1000;   ///< ... by this many single changes each at most.
-  double excess = 20;  ///< A sequence that costs more than this many times the steps is given up.
+  int tries = 12;        ///< Ways to value a buffer, and margins, that are tried.
+  int improved = 2;      ///< The cheapest of them are improved ...
+  int trials = 1000;     ///< ... by this many single changes each at most.
+  size_t effort = 5000;  ///< Steps that may be rehearsed more to come from a good way to a better.
+  double excess = 20;    ///< A sequence that costs more than this many times the steps is given up.
 };
 
 struct Recomputation {
