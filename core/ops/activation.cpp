@@ -251,14 +251,12 @@ Status infer_clip(InferCtx& c) {
   return {};
 }
 
+// Inside the bounds the output is the input. One small mask is kept for backward, not the input.
 void clip_grad(GradCtx& c) {
   const ClipAttrs& attrs = c.attrs<ClipAttrs>();
-  const Value x = c.in(0), zero = number(x, 0);
-  Value g = c.out_grad(0);
-  if (std::isfinite(attrs.low))
-    g = ops::where(ops::greater_equal(x, number(x, attrs.low)), g, zero);
-  if (std::isfinite(attrs.high)) g = ops::where(ops::less_equal(x, number(x, attrs.high)), g, zero);
-  c.set(0, g);
+  const Value zero = number(c.in(0), 0);
+  if (attrs.low > attrs.high) return c.set(0, ops::zeros_like(c.in(0)));
+  c.set(0, ops::where(c.b.emit(op::equal, {c.in(0), c.out(0)}), c.out_grad(0), zero));
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ class Abstract {
  public:
   explicit Abstract(const Program& p) : p_(p) {
     index_.assign(p.buffers.size(), -1);
+    overwritten_.assign(p.buffers.size(), false);
     for (size_t i = 0; i < p.buffers.size(); ++i)
       if (p.buffers[i].kind == BufferKind::arena) {
         index_[i] = static_cast<int32_t>(list.bytes.size());
@@ -32,6 +33,24 @@ class Abstract {
       for (BufferId b : s.writes)
         if (b != kNone) ++writers[static_cast<size_t>(b)];
     for (const Step& s : p.steps) list.steps.push_back(work(s, writers));
+  }
+
+  // The steps in another order, here and in the program.
+  void permute(Program& p, const Sequence& order) {
+    WorkList old = std::move(list);
+    list = {std::move(old.bytes), {}};
+    std::vector<Step> steps;
+    std::vector<std::vector<int32_t>> reads, writes;
+    for (int32_t i : order) {
+      const size_t s = static_cast<size_t>(i);
+      list.steps.push_back(std::move(old.steps[s]));
+      steps.push_back(std::move(p.steps[s]));
+      reads.push_back(std::move(reads_at[s]));
+      writes.push_back(std::move(writes_at[s]));
+    }
+    p.steps = std::move(steps);
+    reads_at = std::move(reads);
+    writes_at = std::move(writes);
   }
 
   WorkList list;
@@ -51,7 +70,13 @@ class Abstract {
       const BufferId b = s.reads[k];
       if (b == kNone) continue;
       bytes += static_cast<double>(buffer(b).bytes);
-      if (buffer(b).kind == BufferKind::state) w.state_reads.push_back(b);
+      if (buffer(b).kind == BufferKind::state) {
+        // What reads the new content of a state stays where it is.
+        if (overwritten_[static_cast<size_t>(b)])
+          w.repeatable = false;
+        else
+          w.state_reads.push_back(b);
+      }
       if (buffer(b).kind != BufferKind::arena) continue;
       read_as[k] = static_cast<int32_t>(w.reads.size());
       w.reads.push_back(index_[static_cast<size_t>(b)]);
@@ -61,7 +86,10 @@ class Abstract {
       const BufferId b = s.writes[k];
       if (b == kNone) continue;
       bytes += static_cast<double>(buffer(b).bytes);
-      if (buffer(b).kind == BufferKind::state) w.state_writes.push_back(b);
+      if (buffer(b).kind == BufferKind::state) {
+        w.state_writes.push_back(b);
+        overwritten_[static_cast<size_t>(b)] = true;
+      }
       // What leaves the arena happens once; a buffer that several steps fill is filled once.
       if (buffer(b).kind != BufferKind::arena || writers[static_cast<size_t>(b)] > 1 ||
           std::find(s.reads.begin(), s.reads.end(), b) != s.reads.end())
@@ -84,7 +112,8 @@ class Abstract {
   }
 
   const Program& p_;
-  std::vector<int32_t> index_;  // of buffers in the list, or -1
+  std::vector<int32_t> index_;     // of buffers in the list, or -1
+  std::vector<bool> overwritten_;  // states, by the steps so far
 };
 
 // Runs and lives become steps and buffers.
@@ -199,7 +228,8 @@ Result<Placed> tightest(const WorkList& work) { return pack(work, smallest(work)
 }  // namespace
 
 Status place(Program& p, int64_t limit) {
-  const Abstract a(p);
+  Abstract a(p);
+  a.permute(p, better_order(a.list));
   Result<Placed> placed = fit(a.list, limit);
   if (!placed.ok() && placed.status().code() == Code::out_of_memory) {
     HONE_ASSIGN(const Placed least, tightest(a.list));
@@ -258,7 +288,8 @@ Result<int64_t> smallest_arena(const Program& p) {
   Program trial;
   trial.steps = p.base->steps;
   trial.buffers = p.base->buffers;
-  const Abstract a(trial);
+  Abstract a(trial);
+  a.permute(trial, better_order(a.list));
   HONE_ASSIGN(const Placed placed, tightest(a.list));
   return placed.arena.bytes;
 }

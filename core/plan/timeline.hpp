@@ -65,6 +65,10 @@ void follow(const WorkList& work, std::span<const int32_t> sequence, Timeline& o
 /// Steps in the given order, each once.
 Sequence once_each(const WorkList& work);
 
+/// An order of the same steps, each once, whose peak is no larger, and smaller where moving a step
+/// to where it frees more than it makes wins something.
+Sequence better_order(const WorkList& work);
+
 /// Whether the sequence runs each step, no step before what it reads has been written, and none
 /// that reads a state after it was overwritten.
 bool is_valid(const WorkList& work, std::span<const int32_t> sequence);

@@ -155,4 +155,57 @@ TEST_CASE("a limit that cannot be met is refused with the smallest peak") {
   CHECK(recompute(w, least.peak).ok());
 }
 
+TEST_CASE("a small result of something large is made at once and the large freed") {
+  // x (large) -> y (large); then other large steps; last, a mask of x and y, and its use.
+  WorkList w;
+  w.bytes = {1024, 1024, 64, 1024, 1024, 64};
+  const auto step = [&](std::vector<int32_t> reads, std::vector<int32_t> writes) {
+    Work s;
+    s.reads = std::move(reads);
+    s.writes = std::move(writes);
+    s.cost = 1;
+    w.steps.push_back(s);
+  };
+  step({}, {0});
+  step({0}, {1});
+  step({1}, {3});
+  step({3}, {4});
+  step({0, 1}, {2});  // the mask
+  step({4, 2}, {5});
+  const Sequence order = better_order(w);
+  CHECK(is_valid(w, order));
+  CHECK_EQ(order[2], 4);
+  CHECK_LT(follow(w, order).peak, follow(w, once_each(w)).peak);
+}
+
+TEST_CASE("steps that change a state or leave the arena keep their order") {
+  std::mt19937 random(5);
+  for (int k = 0; k < 200; ++k) {
+    WorkList w;
+    const int32_t n = 12;
+    for (int32_t i = 0; i < n; ++i) {
+      w.bytes.push_back(64 * (1 + static_cast<int64_t>(random() % 9)));
+      Work s;
+      for (int32_t r = 0; r < i; ++r)
+        if (random() % 4 == 0) s.reads.push_back(r);
+      s.writes = {i};
+      s.cost = 1;
+      s.repeatable = random() % 4 != 0;
+      if (random() % 3 == 0) s.state_reads = {0};
+      w.steps.push_back(s);
+    }
+    w.steps.back().state_writes = {0};
+    w.steps.back().state_reads = {};
+    const Sequence order = better_order(w);
+    REQUIRE(is_valid(w, order));
+    CHECK_LE(follow(w, order).peak, follow(w, once_each(w)).peak);
+    int32_t before = -1;
+    for (int32_t s : order) {
+      if (w.steps[static_cast<size_t>(s)].repeatable) continue;
+      CHECK_LT(before, s);
+      before = s;
+    }
+  }
+}
+
 }  // namespace hone::test
