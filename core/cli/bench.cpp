@@ -7,9 +7,9 @@
 #include "core/base/platform.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/common.hpp"
+#include "core/cli/stand_in.hpp"
 #include "core/cli/terminal.hpp"
 #include "hone/onnx.hpp"
-#include "hone/ops.hpp"
 #include "hone/trainer.hpp"
 
 namespace hone::cli {
@@ -52,20 +52,6 @@ Result<Timing> measure(double seconds, const std::function<Status()>& once) {
   }
   std::sort(t.runs_s.begin(), t.runs_s.end());
   return t;
-}
-
-// Pulls every floating-point output towards zero: what the loss is does not matter for time and
-// memory.
-Result<Value> stand_in_loss(Builder& b, const NamedValues& outputs, const NamedValues&) {
-  Value total;
-  for (const auto& [name, v] : outputs.items()) {
-    if (!is_float(v.dtype())) continue;
-    const Value term = ops::mean(ops::square(v), {.keepdims = false});
-    total = total.valid() ? total + term : term;
-  }
-  if (!total.valid()) return invalid("the model has no floating-point output to train on");
-  if (!b.status().ok()) return b.status();
-  return total;
 }
 
 void report(const Args& a, const Timing& t, const PlanInfo& plan, const SessionOptions& options) {
@@ -122,20 +108,11 @@ Status bench(const Args& a) {
   HONE_ASSIGN(const Model m, open_model(a.model));
   HONE_ASSIGN(const SessionOptions options, a.device.session());
   HONE_ASSIGN(const std::vector<Shape> shapes, a.dims.shapes(m.graph));
-  std::vector<NamedTensor> inputs;
+  HONE_ASSIGN(const std::vector<NamedTensor> inputs, made_up_inputs(m.graph, shapes));
   std::vector<TensorData> ordered;
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    const ValueInfo& v = m.graph.value(m.graph.inputs[i]);
-    HONE_ASSIGN(TensorData t, made_up({v.type.dtype, shapes[i]}, i + 1));
-    ordered.push_back(t);
-    inputs.push_back({v.name, std::move(t)});
-  }
+  for (const NamedTensor& t : inputs) ordered.push_back(t.data);
   if (a.train) {
-    TrainerOptions train;
-    train.loss = stand_in_loss;
-    train.optimizer.lr = 1e-5;
-    train.session = options;
-    HONE_ASSIGN(Trainer trainer, Trainer::create(m, train));
+    HONE_ASSIGN(Trainer trainer, Trainer::create(m, stand_in_training(options)));
     Timing t;
     const int64_t start = platform::now_ns();
     HONE_ASSIGN(PlanInfo plan, trainer.plan(inputs));

@@ -7,6 +7,7 @@
 
 #include "core/cli/commands.hpp"
 #include "core/cli/common.hpp"
+#include "core/cli/planning.hpp"
 #include "core/cli/simplifying.hpp"
 #include "core/cli/terminal.hpp"
 #include "hone/onnx.hpp"
@@ -19,8 +20,7 @@ namespace {
 struct Args {
   std::string model, other;
   bool plan = false, graph = false, parameters = false, diff = false;
-  DimArgs dims;
-  DeviceArgs device;
+  PlanArgs planning;
   SimplifyArgs simplify;
 };
 
@@ -79,28 +79,6 @@ void print_operators(const Graph& g) {
   std::printf("%s\n", t.text().c_str());
 }
 
-Status print_plan(const Args& a, const Model& m) {
-  HONE_ASSIGN(const SessionOptions options, a.device.session());
-  HONE_ASSIGN(const std::vector<Shape> shapes, a.dims.shapes(m.graph));
-  HONE_ASSIGN(Session session, Session::create(m, options));
-  HONE_ASSIGN(const PlanInfo plan, session.plan(shapes));
-  std::printf("Inference plan for");
-  for (size_t i = 0; i < shapes.size(); ++i)
-    std::printf(" %s%s", m.graph.value(m.graph.inputs[i]).name.c_str(),
-                to_string(shapes[i]).c_str());
-  const double over = plan.lower_bound_bytes
-                          ? 100.0 * static_cast<double>(plan.arena_bytes - plan.lower_bound_bytes) /
-                                static_cast<double>(plan.lower_bound_bytes)
-                          : 0;
-  std::printf(
-      "\n  activations %s (%.1f %% above the lower bound), weights %s, packed copies %s; %s steps, "
-      "%s flop\n%s",
-      bytes_text(plan.arena_bytes).c_str(), over, bytes_text(plan.state_bytes).c_str(),
-      bytes_text(plan.packed_bytes).c_str(), count_text(plan.steps).c_str(),
-      number_text(plan.flops, 3).c_str(), plan.text.c_str());
-  return {};
-}
-
 // Two models as their files have them, or one before and after simplification.
 Status print_difference(const Args& a) {
   HONE_ASSIGN(const Simplified before, open_simplified(a.model, {"none"}));
@@ -116,6 +94,7 @@ Status print_difference(const Args& a) {
 Status inspect(const Args& a) {
   if (!a.other.empty() && !a.diff) return invalid("two models are for --diff");
   if (a.diff) return print_difference(a);
+  if (a.plan) HONE_TRY(check(a.planning));
   HONE_ASSIGN(const Model m, open_model(a.model, a.simplify.importing()));
   std::printf("%s%s%s\n\n", a.model.c_str(), m.graph.name.empty() ? "" : ": ",
               m.graph.name.c_str());
@@ -128,7 +107,7 @@ Status inspect(const Args& a) {
     std::printf("%s\n", t.text().c_str());
   }
   if (a.graph) std::printf("%s\n", print(m.graph).c_str());
-  return a.plan ? print_plan(a, m) : Status();
+  return a.plan ? show_plan(a.planning, a.model, m) : Status();
 }
 
 }  // namespace
@@ -145,9 +124,9 @@ void add_inspect(CLI::App& app, Action& action) {
   args->simplify.add_to(*c);
   c->add_flag("--parameters", args->parameters, "List every parameter and buffer");
   c->add_flag("--graph", args->graph, "List every node");
-  c->add_flag("--plan", args->plan, "Plan an inference and show its memory");
-  args->dims.add_to(*c);
-  args->device.add_to(*c);
+  CLI::Option* plan =
+      c->add_flag("--plan", args->plan, "Plan an inference or a training step and show its memory");
+  args->planning.add_to(*c, plan);
   c->callback([args, &action] { action = [args] { return inspect(*args); }; });
 }
 

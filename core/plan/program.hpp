@@ -6,6 +6,7 @@
 
 #include "core/plan/arena.hpp"
 #include "hone/backend.hpp"
+#include "hone/plan_detail.hpp"
 
 namespace hone {
 
@@ -93,5 +94,8 @@ Result<int64_t> smallest_arena(const Program& program);
 
 /// The plan as a table: peak, bound, and the buffers by size with their lifetimes.
 std::string describe_plan(const Program& program, int max_rows = 20);
+
+/// The whole plan, with names.
+PlanDetail plan_detail(const Program& program);
 
 }  // namespace hone

@@ -216,6 +216,8 @@ PlanInfo Engine::info(const Compiled& c) const {
   out.lower_bound_bytes = p.arena.lower_bound;
   out.packed_bytes = p.packed_bytes;
   out.state_bytes = states_.bytes();
+  for (const StateStore::Entry& e : states_.entries())
+    if (e.role == StateRole::optimizer) out.optimizer_bytes += e.data.bytes();
   out.held_bytes = c.reserved;
   // The arena is as large as the largest of the programs needs it.
   out.peak_bytes =

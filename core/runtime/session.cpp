@@ -146,14 +146,24 @@ Status Session::set_memory_limit(int64_t bytes) {
   return {};
 }
 
-Result<PlanInfo> Session::plan(std::span<const Shape> input_shapes) {
+Result<Compiled*> Session::planned(std::span<const Shape> input_shapes) {
   const Graph& g = engine_->model().graph;
   std::vector<TensorType> types;
   for (size_t i = 0; i < input_shapes.size() && i < g.inputs.size(); ++i)
     types.push_back({g.type(g.inputs[i]).dtype, input_shapes[i]});
   HONE_ASSIGN(Compiled* const c, engine_->infer_program(types));
   if (c->depends_on_data) return open_outputs();
+  return c;
+}
+
+Result<PlanInfo> Session::plan(std::span<const Shape> input_shapes) {
+  HONE_ASSIGN(const Compiled* const c, planned(input_shapes));
   return engine_->info(*c);
+}
+
+Result<PlanDetail> Session::plan_detail(std::span<const Shape> input_shapes) {
+  HONE_ASSIGN(const Compiled* const c, planned(input_shapes));
+  return hone::plan_detail(c->program);
 }
 
 }  // namespace hone

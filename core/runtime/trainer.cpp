@@ -155,6 +155,17 @@ std::vector<std::string> Trainer::trainable() const {
 
 Result<PlanInfo> Trainer::plan(std::span<const NamedTensor> batch) { return impl_->plan(batch); }
 
+Result<PlanDetail> Trainer::plan_detail(std::span<const NamedTensor> batch) {
+  if (impl_->options.micro_batches == 1) {
+    HONE_ASSIGN(const Compiled* const c, impl_->program(batch, TrainForm::step));
+    return hone::plan_detail(c->program);
+  }
+  HONE_ASSIGN(const int64_t size, impl_->part_size(batch));
+  HONE_ASSIGN(const Compiled* const c,
+              impl_->program(rows_of(batch, 0, size), TrainForm::accumulate));
+  return hone::plan_detail(c->program);
+}
+
 Result<Trainer::State> Trainer::save() const {
   State out;
   out.step = impl_->step;

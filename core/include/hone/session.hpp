@@ -14,6 +14,8 @@ namespace hone {
 class Backend;
 class ThreadPool;
 class Engine;
+struct Compiled;
+struct PlanDetail;
 
 enum class Kernels : uint8_t {
   best,       ///< The CPU backend's fastest implementations.
@@ -46,6 +48,7 @@ struct PlanInfo {
   int64_t lower_bound_bytes = 0;  ///< Largest sum of simultaneously live bytes.
   int64_t packed_bytes = 0;       ///< Weights in a kernel's own layout.
   int64_t state_bytes = 0;        ///< Parameters, buffers and optimizer state.
+  int64_t optimizer_bytes = 0;    ///< The optimizer's share of state_bytes.
   int64_t held_bytes = 0;         ///< Results that the program keeps: the loss, dumped gradients.
   int64_t peak_bytes = 0;         ///< All of these together: what training or inference will use.
   int64_t limit_bytes = 0;        ///< The limit that the plan was made for; 0: none.
@@ -81,6 +84,8 @@ class Session {
   Result<std::vector<TensorType>> output_types(std::span<const Shape> input_shapes);
   /// The plan for these input shapes.
   Result<PlanInfo> plan(std::span<const Shape> input_shapes);
+  /// The same in full (hone/plan_detail.hpp): every step, and every buffer with its place and life.
+  Result<PlanDetail> plan_detail(std::span<const Shape> input_shapes);
   /// Changes SessionOptions::memory_limit between two runs; plans are made anew when they are
   /// needed next. Errors: out_of_memory (the weights alone take more), invalid_argument (below 0);
   /// the limit stays as it was.
@@ -89,6 +94,8 @@ class Session {
   const Model& model() const;
 
  private:
+  /// The program for these shapes. Errors: as `plan`.
+  Result<Compiled*> planned(std::span<const Shape> input_shapes);
   explicit Session(std::unique_ptr<Engine> engine);
   std::unique_ptr<Engine> engine_;
 };

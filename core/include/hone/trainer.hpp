@@ -118,6 +118,8 @@ class Trainer {
   /// The plan of the training step for this batch: its peak is known before the first step runs.
   /// Errors: as `step`.
   Result<PlanInfo> plan(std::span<const NamedTensor> batch);
+  /// The same in full (hone/plan_detail.hpp); with micro-batches, of one of them.
+  Result<PlanDetail> plan_detail(std::span<const NamedTensor> batch);
   /// Changes the memory limit (SessionOptions::memory_limit; 0: none) between two steps. Plans of
   /// the training step are made anew at once, the others when they are needed. No training state is
   /// lost. Errors: out_of_memory (the sentence names the smallest limit that works); the old limit
