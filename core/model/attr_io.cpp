@@ -9,8 +9,6 @@ namespace hone {
 
 namespace {
 
-using schema::AttrValue;
-
 template <class T>
 std::string bits(const T* p, size_t n = 1) {
   return std::string(reinterpret_cast<const char*>(p), n * sizeof(T));

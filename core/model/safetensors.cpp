@@ -171,7 +171,7 @@ Result<std::string> header_of(const TensorFile& file) {
 }  // namespace
 
 Result<TensorFile> load_safetensors(std::span<const std::byte> bytes,
-                                    std::shared_ptr<const void> owner) {
+                                    const std::shared_ptr<const void>& owner) {
   if (bytes.size() < 8)
     return invalid_model("{} bytes are too few for a safetensors file", bytes.size());
   const uint64_t header_size = load_le<uint64_t>(bytes.data());

@@ -47,7 +47,7 @@ Result<std::vector<StateTensor>> read_named(FileReader& r, const TensorTable* ta
   return out;
 }
 
-void Complaints::add(std::string complaint) {
+void Complaints::add(std::string_view complaint) {
   constexpr int64_t kShown = 8;
   if (count_++ >= kShown) return;
   text_ += text_.empty() ? "" : "; ";

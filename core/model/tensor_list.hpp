@@ -22,7 +22,7 @@ Result<std::vector<StateTensor>> read_named(FileReader& r, const TensorTable* ta
 /// Gathers complaints into one sentence that names the first few and counts the rest.
 class Complaints {
  public:
-  void add(std::string complaint);
+  void add(std::string_view complaint);
   bool empty() const { return count_ == 0; }
   std::string text() const;
 

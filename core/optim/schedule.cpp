@@ -27,12 +27,13 @@ Schedule constant(double lr) {
 
 Schedule steps(double lr, int64_t every, double factor) {
   return [=](int64_t step) {
-    return lr * std::pow(factor, static_cast<double>(step / std::max<int64_t>(every, 1)));
+    const int64_t passed = step / std::max<int64_t>(every, 1);
+    return lr * std::pow(factor, static_cast<double>(passed));
   };
 }
 
 Schedule milestones(double lr, std::vector<int64_t> at, double factor) {
-  return [=](int64_t step) {
+  return [lr, at = std::move(at), factor](int64_t step) {
     const auto passed = std::count_if(at.begin(), at.end(), [&](int64_t m) { return m <= step; });
     return lr * std::pow(factor, static_cast<double>(passed));
   };

@@ -17,7 +17,7 @@ constexpr size_t kPrograms = 64;
 void add(std::string& out, const void* p, size_t n) { out.append(static_cast<const char*>(p), n); }
 template <class T>
 void add(std::string& out, const T& v) {
-  add(out, &v, sizeof v);
+  add(out, &v, sizeof v);  // NOLINT(bugprone-sizeof-expression): pointers are keys here
 }
 
 // All that a program depends on. States count by name; large constants by where they lie.

@@ -124,8 +124,8 @@ Tensor Tensor::var(std::vector<int64_t> axes, KeepDims keep, double correction) 
   const Tensor squares = (*this - mean(axes, KeepDims::yes)).square();
   if (correction == 0) return squares.mean(std::move(axes), keep);
   const Tensor total = squares.sum(std::move(axes), keep);
-  const double count = total.numel() ? static_cast<double>(numel() / total.numel()) : 0;
-  return total / (count - correction);
+  const int64_t count = total.numel() ? numel() / total.numel() : 0;
+  return total / (static_cast<double>(count) - correction);
 }
 Tensor Tensor::std(std::vector<int64_t> axes, KeepDims keep, double correction) const {
   return var(std::move(axes), keep, correction).sqrt();

@@ -63,7 +63,7 @@ Result<Trainer> Trainer::create(const Model& model, TrainerOptions options) {
   if (trainable == 0)
     return invalid("no parameter matches trainable pattern '{}'; the model's parameters are {}",
                    options.trainable, names.empty() ? "none" : names);
-  return Trainer(std::make_unique<Impl>(std::move(copy), options));
+  return Trainer(std::make_unique<Impl>(std::move(copy), std::move(options)));
 }
 
 Result<StepResult> Trainer::step(std::span<const NamedTensor> batch) {
@@ -180,7 +180,7 @@ Result<Trainer::State> Trainer::save() const {
 Status Trainer::restore(const State& state) {
   StateStore& store = impl_->engine.states();
   std::string problems;
-  const auto complain = [&](std::string text) {
+  const auto complain = [&](const std::string& text) {
     problems += (problems.empty() ? "" : "; ") + text;
   };
   for (const StateTensor& e : state.entries) {

@@ -9,7 +9,7 @@
 namespace hone {
 
 struct Trainer::Impl {
-  Impl(Model model, const TrainerOptions& o);
+  Impl(Model model, TrainerOptions o);
 
   TrainerOptions options;
   Engine engine;

@@ -28,8 +28,8 @@ int64_t output_bytes(const Graph& g) {
 
 }  // namespace
 
-Trainer::Impl::Impl(Model model, const TrainerOptions& o)
-    : options(o), engine(std::move(model), o.session) {
+Trainer::Impl::Impl(Model model, TrainerOptions o)
+    : options(std::move(o)), engine(std::move(model), options.session) {
   for (auto& cache : caches) engine.caches.push_back(&cache);
 }
 

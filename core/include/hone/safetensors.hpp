@@ -24,7 +24,7 @@ struct TensorFile {
 Result<TensorFile> load_safetensors(const std::string& path);
 /// The same for bytes in memory, which `owner` keeps alive.
 Result<TensorFile> load_safetensors(std::span<const std::byte> bytes,
-                                    std::shared_ptr<const void> owner);
+                                    const std::shared_ptr<const void>& owner);
 
 /// Writes tensors, atomically. Errors: invalid_argument (a name is missing or used twice, or a
 /// tensor has no data), io_error.
