@@ -22,10 +22,12 @@ constexpr const char* kExplanation = R"(<h2>What this is</h2>
 the same address when they are not needed at the same time. In the upper chart time goes from left to right, one step after the other, and
 addresses go from bottom to top: a wide rectangle is something that is held for long, a tall one something large. White is memory that is not
 in use then. Point at a rectangle for its name, size and life.</p>
-<p>Training first goes <b>forward</b> to the loss, then <b>backward</b> from it. Going back, most steps need what the forward pass computed, so that is <b>kept</b>:
-it piles up on the way to the loss and is given back on the way home. That is why the peak is usually near the middle. A parameter is <b>updated</b> as soon as
+<p>The lower chart adds up what is always there (parameters, optimizer state) and what is live in the arena; its highest point is the peak.</p>
+)";
+constexpr const char* kTraining =
+    R"(<p>Training first goes <b>forward</b> to the loss, then <b>backward</b> from it. Going back, most steps need what the forward pass computed, so that is <b>kept</b>:
+it piles up until the loss is reached and is given back one by one on the way back. That is why the peak is often near the middle. A parameter is <b>updated</b> as soon as
 its gradient is complete. When there is a memory limit, some of what is cheap to compute is not kept but <b>computed again</b> when it is needed; results stay the same to the bit.</p>
-<p>The lower chart adds what is always there (parameters, optimizer state) and what is live in the arena; its highest point is what the step needs.</p>
 )";
 
 std::string table(const Rows& rows) {
@@ -49,11 +51,12 @@ std::string plan_html(const PlanView& view) {
       "<title>{}</title>\n{}<h1>Memory plan</h1>\n",
       title, kHead);
   out += plan_svg(view) + kExplanation;
+  if (view.detail.trains) out += kTraining;
   out += "<h2>All memory</h2>\n" + table(totals(view));
   if (const std::string cost = cost_of_limit(view.info); !cost.empty())
     out += format("<p>{}</p>\n", xml_text(cost));
-  out += format("<h2>What makes the peak</h2>\n<p>{} {}</p>\n", xml_text(peak_sentence(view)),
-                xml_text(peak_by_use(view.detail)));
+  out += format("<h2>What makes the peak</h2>\n<p>{} By use: {}</p>\n",
+                xml_text(peak_sentence(view)), xml_text(peak_by_use(view.detail)));
   out += table(largest_at_peak(view.detail, kRows, kWidth));
   out += "<h2>The largest buffers of all steps</h2>\n" + table(largest(view.detail, kRows, kWidth));
   return out + "</html>\n";

@@ -10,28 +10,18 @@ namespace hone::cli {
 
 namespace {
 
-std::string steps_text(const PlanDetail& d, const PlanBuffer& b) {
-  const auto phase = [&](int32_t step) {
-    const PlanStep& s = d.steps[static_cast<size_t>(step)];
-    return s.again ? std::string_view("run again") : name_of(s.phase);
-  };
-  if (b.first == b.last)
-    return format("{}", b.first) + (d.trains ? format(" ({})", phase(b.first)) : std::string());
-  std::string out = format("{} to {}", b.first, b.last);
-  if (!d.trains) return out;
-  if (phase(b.first) == phase(b.last)) return out + format(" ({})", phase(b.first));
-  return out + format(" ({} to {})", phase(b.first), phase(b.last));
+std::string steps_text(const PlanBuffer& b) {
+  return b.first == b.last ? format("{}", b.first) : format("{} to {}", b.first, b.last);
 }
 
-Rows rows_of(const PlanDetail& d, std::vector<const PlanBuffer*> buffers, size_t most,
-             size_t name_width) {
+Rows rows_of(std::vector<const PlanBuffer*> buffers, size_t most, size_t name_width) {
   std::stable_sort(buffers.begin(), buffers.end(),
                    [](const PlanBuffer* a, const PlanBuffer* b) { return a->bytes > b->bytes; });
   Rows out = {{"size", "what", "shape", "held in steps", "why"}};
   for (const PlanBuffer* b : buffers) {
     if (out.size() > most) break;
     out.push_back({bytes_text(b->bytes), shortened(b->name, name_width), printable(b->type),
-                   steps_text(d, *b), std::string(name_of(b->use))});
+                   steps_text(*b), std::string(name_of(b->use))});
   }
   return out;
 }
@@ -57,7 +47,7 @@ std::string_view name_of(PlanUse use) {
     case PlanUse::gradient:
       return "gradient";
     case PlanUse::work:
-      return "scratch";
+      return "scratch, conversion";
     case PlanUse::again:
       return "computed again";
   }
@@ -142,17 +132,17 @@ Rows largest_at_peak(const PlanDetail& d, size_t most, size_t name_width) {
   std::vector<const PlanBuffer*> live;
   for (const PlanBuffer& b : d.buffers)
     if (live_at_peak(d, b)) live.push_back(&b);
-  return rows_of(d, std::move(live), most, name_width);
+  return rows_of(std::move(live), most, name_width);
 }
 
 Rows largest(const PlanDetail& d, size_t most, size_t name_width) {
   std::vector<const PlanBuffer*> all;
   for (const PlanBuffer& b : d.buffers) all.push_back(&b);
-  return rows_of(d, std::move(all), most, name_width);
+  return rows_of(std::move(all), most, name_width);
 }
 
 std::string plan_text(const PlanView& view) {
-  constexpr size_t kRows = 12, kWidth = 60;
+  constexpr size_t kRows = 12, kWidth = 48;
   std::string out = printable(view.title) + "\n\n" + table_text(totals(view)) + "\n";
   if (const std::string cost = cost_of_limit(view.info); !cost.empty()) out += cost + "\n\n";
   out += peak_sentence(view) + "\n";

@@ -157,16 +157,30 @@ class Describer {
       out.name = format("{}, output {}", name_of(v.producer), v.output_index);
   }
 
-  PlanUse use_of(const Buffer& b, int32_t first, int32_t last) const {
+  // Data in a kernel's layout that only steps of one and the same node touch.
+  bool is_conversion(BufferId id) const {
+    const Buffer& b = p_.buffers[static_cast<size_t>(id)];
+    if (b.value != kNone) return false;
+    const auto touches = [&](const Step& s) {
+      return std::find(s.reads.begin(), s.reads.end(), id) != s.reads.end() ||
+             std::find(s.writes.begin(), s.writes.end(), id) != s.writes.end();
+    };
+    const NodeId node = p_.steps[static_cast<size_t>(b.first)].node;
+    return std::all_of(p_.steps.begin() + b.first, p_.steps.begin() + b.last + 1,
+                       [&](const Step& s) { return s.node == node || !touches(s); });
+  }
+
+  PlanUse use_of(BufferId id, int32_t first, int32_t last) const {
     const PlanStep& from = out_.steps[static_cast<size_t>(first)];
     if (from.again) return PlanUse::again;
+    if (is_conversion(id)) return PlanUse::work;
     if (from.phase == PlanPhase::forward) {
       const bool outlives =
           std::any_of(out_.steps.begin() + first, out_.steps.begin() + last + 1,
                       [](const PlanStep& s) { return s.phase != PlanPhase::forward; });
       return outlives ? PlanUse::kept : PlanUse::passing;
     }
-    return b.value == kNone && first + 1 >= last ? PlanUse::work : PlanUse::gradient;
+    return PlanUse::gradient;
   }
 
   // One entry for each stretch of steps in which bytes hold the same thing: the owner's own, then
@@ -199,7 +213,7 @@ class Describer {
         if (out.last < out.first) continue;
         name(chain[k], out);
         // The last step that reads is the taker's first.
-        out.use = use_of(b, out.first, k + 1 < chain.size() ? out.last + 1 : out.last);
+        out.use = use_of(chain[k], out.first, k + 1 < chain.size() ? out.last + 1 : out.last);
         out_.buffers.push_back(std::move(out));
       }
     }

@@ -23,7 +23,7 @@ enum class PlanUse : uint8_t {
   kept,      ///< Made by the forward pass and read by the backward pass.
   passing,   ///< Made and used up within the forward pass.
   gradient,  ///< Made by the backward pass.
-  work,      ///< A kernel's scratch memory, or data in its own layout.
+  work,      ///< A kernel's scratch memory, or data on the way into or out of its layout.
   again,     ///< Made a second time.
 };
 inline constexpr int kPlanUses = 5;
