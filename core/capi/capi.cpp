@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C interface over the C++ one.
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <new>
 
@@ -81,7 +82,8 @@ Result<std::vector<hone::NamedTensor>> tensors_of(const hone_tensor* tensors, si
 }
 
 Result<hone::TrainerOptions> options_of(const hone_trainer_options& o) {
-  if (o.struct_size < sizeof(hone_trainer_options))
+  // Callers that were compiled before the last field came do not have it.
+  if (o.struct_size < offsetof(hone_trainer_options, memory_limit))
     return hone::invalid("trainer options: struct_size is {}, expected {}", o.struct_size,
                          sizeof(hone_trainer_options));
   if (!o.loss) return hone::invalid("trainer options: a loss is needed");
@@ -98,6 +100,7 @@ Result<hone::TrainerOptions> options_of(const hone_trainer_options& o) {
   if (o.trainable) out.trainable = o.trainable;
   out.seed = o.seed;
   out.session.threads = std::max<int32_t>(1, o.threads);
+  if (o.struct_size >= sizeof(hone_trainer_options)) out.session.memory_limit = o.memory_limit;
   return out;
 }
 
@@ -145,8 +148,11 @@ hone_code hone_session_create(const hone_model* model, const hone_session_option
                               hone_session** session, hone_error* error) {
   return guarded(error, {model, session}, [&]() -> Status {
     hone::SessionOptions o;
-    if (options && options->struct_size >= sizeof(hone_session_options) && options->threads > 0)
+    if (options && options->struct_size >= offsetof(hone_session_options, memory_limit) &&
+        options->threads > 0)
       o.threads = options->threads;
+    if (options && options->struct_size >= sizeof(hone_session_options))
+      o.memory_limit = options->memory_limit;
     HONE_ASSIGN(hone::Session s, hone::Session::create(model->model, o));
     return make(session, std::move(s));
   });
@@ -209,6 +215,21 @@ hone_code hone_trainer_step(hone_trainer* trainer, const hone_tensor* batch, siz
     if (loss) *loss = r.loss;
     return {};
   });
+}
+
+hone_code hone_trainer_peak_bytes(hone_trainer* trainer, const hone_tensor* batch, size_t count,
+                                  int64_t* bytes, hone_error* error) {
+  return guarded(error, {trainer, batch, bytes}, [&]() -> Status {
+    HONE_ASSIGN(const std::vector<hone::NamedTensor> named, tensors_of(batch, count));
+    HONE_ASSIGN(const hone::PlanInfo plan, trainer->trainer.plan(named));
+    *bytes = plan.peak_bytes;
+    return {};
+  });
+}
+
+hone_code hone_trainer_set_memory_limit(hone_trainer* trainer, int64_t bytes, hone_error* error) {
+  return guarded(error, {trainer},
+                 [&]() -> Status { return trainer->trainer.set_memory_limit(bytes); });
 }
 
 hone_code hone_trainer_evaluate(hone_trainer* trainer, const hone_tensor* batch, size_t count,

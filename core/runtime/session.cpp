@@ -16,7 +16,11 @@ Session::~Session() = default;
 Result<Session> Session::create(const Model& model, const SessionOptions& options) {
   if (options.threads < 1 && !options.pool)
     return invalid("a session needs at least one thread, got {}", options.threads);
-  return Session(std::make_unique<Engine>(model, options));
+  SessionOptions rest = options;
+  rest.memory_limit = 0;
+  Session session(std::make_unique<Engine>(model, rest));
+  HONE_TRY(session.set_memory_limit(options.memory_limit));
+  return session;
 }
 
 const Model& Session::model() const { return engine_->model(); }

@@ -40,6 +40,7 @@ int main(int argc, char** argv) {
   float x[4][3] = {{1, 0, 0}, {-1, 0, 1}, {2, 1, 0}, {-2, 1, 1}};
   int64_t label[4] = {1, 0, 1, 0};
   double first = 0, loss = 0, other = 0;
+  int64_t peak = 0;
   char path[512], checkpoint[512];
   int i;
   hone_tensor batch[2], out;
@@ -78,6 +79,14 @@ int main(int argc, char** argv) {
   check(hone_trainer_step(trainer, batch, 2, &loss, &error) == HONE_OK, "step on", &error);
   check(hone_trainer_step(resumed, batch, 2, &other, &error) == HONE_OK, "step on", &error);
   check(loss == other, "the same loss, bit for bit", NULL);
+  check(hone_trainer_peak_bytes(trainer, batch, 2, &peak, &error) == HONE_OK, "peak", &error);
+  check(peak > 0, "it takes memory", NULL);
+  check(hone_trainer_set_memory_limit(trainer, 16, &error) == HONE_OUT_OF_MEMORY, "16 bytes",
+        &error);
+  check(strstr(error.message, "the smallest that works") != NULL, "the message says what works",
+        &error);
+  check(hone_trainer_set_memory_limit(trainer, peak, &error) == HONE_OK, "its own peak", &error);
+  check(hone_trainer_step(trainer, batch, 2, &loss, &error) == HONE_OK, "step in it", &error);
   label[0] = 5;
   check(hone_trainer_step(trainer, batch, 2, &loss, &error) == HONE_INVALID_ARGUMENT, "label 5",
         &error);

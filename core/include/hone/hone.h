@@ -93,7 +93,8 @@ HONE_API void hone_model_free(hone_model* model);
 
 typedef struct hone_session_options {
   size_t struct_size;
-  int32_t threads; /* the caller's included; 0: 1 */
+  int32_t threads;      /* the caller's included; 0: 1 */
+  int64_t memory_limit; /* bytes for weights, activations and scratch; 0: none */
 } hone_session_options;
 
 /* `options` may be null. The model's weights are shared: the model may be freed, not changed. */
@@ -124,7 +125,9 @@ typedef struct hone_trainer_options {
   double clip_norm;      /* 0: do not clip */
   const char* trainable; /* globs, separated by commas; null: all parameters */
   uint64_t seed;
-  int32_t threads; /* 0: 1 */
+  int32_t threads;      /* 0: 1 */
+  int64_t memory_limit; /* bytes for weights, optimizer state, activations and scratch, kept by
+                           computing things again: the results are the same; 0: none */
 } hone_trainer_options;
 
 /* Trains a copy of the model's weights. */
@@ -134,6 +137,13 @@ HONE_API hone_code hone_trainer_create(const hone_model* model, const hone_train
  * the loss before the update. When the loss is not finite nothing is updated. */
 HONE_API hone_code hone_trainer_step(hone_trainer* trainer, const hone_tensor* batch, size_t count,
                                      double* loss, hone_error* error);
+/* What training on such batches takes at its peak, in bytes, known before the first step. */
+HONE_API hone_code hone_trainer_peak_bytes(hone_trainer* trainer, const hone_tensor* batch,
+                                           size_t count, int64_t* bytes, hone_error* error);
+/* Changes the memory limit between two steps. HONE_OUT_OF_MEMORY: it cannot be kept, the message
+ * names the smallest that can, and the old one stays. */
+HONE_API hone_code hone_trainer_set_memory_limit(hone_trainer* trainer, int64_t bytes,
+                                                 hone_error* error);
 /* The loss on a batch in inference mode; nothing is updated. */
 HONE_API hone_code hone_trainer_evaluate(hone_trainer* trainer, const hone_tensor* batch,
                                          size_t count, double* loss, hone_error* error);
