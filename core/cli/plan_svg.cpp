@@ -29,8 +29,9 @@ text{font:12px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;fill:
 .kept{fill:#0072b2}.passing{fill:#56b4e9}.gradient{fill:#e69f00}.work{fill:#f0e442}.again{fill:url(#again)}
 .forward{fill:#56b4e9}.backward{fill:#e69f00}.update{fill:#009e73}
 .parameters{fill:#5b6670}.optimizer{fill:#93a0a9}.other{fill:#c3ccd2}
-.edge rect{stroke:#fff;stroke-width:.6}
-.grid{stroke:#ddd}.frame{fill:none;stroke:#999}.peak{stroke:#000;stroke-width:1.5;stroke-dasharray:5 3}
+.edge rect{stroke:#fff;stroke-width:.6}.dense *{stroke-width:.5}
+.dense .kept{stroke:#0072b2}.dense .passing{stroke:#56b4e9}.dense .gradient{stroke:#e69f00}.dense .work{stroke:#f0e442}.dense .again{stroke:#cc79a7}
+.grid{stroke:#ddd}.loss{stroke:#555;stroke-dasharray:1 3}.frame{fill:none;stroke:#999}.peak{stroke:#000;stroke-width:1.5;stroke-dasharray:5 3}
 .limit{stroke:#d55e00;stroke-width:2}
 .limit-text{fill:#a84300;font-weight:600;paint-order:stroke;stroke:#fff;stroke-width:4px;stroke-linejoin:round}
 </style>
@@ -199,7 +200,8 @@ class Picture {
     const double bottom = kArenaTop + kArenaHeight;
     byte_axis(arena_top_, bottom, kArenaHeight, 8);
     std::string tiny[kPlanUses], labels;
-    out_ += d_.buffers.size() < 1500 ? "<g class=\"edge\">\n" : "<g>\n";
+    // Few have white borders; many get thin ones of their own colour, or they would fade to white.
+    out_ += d_.buffers.size() < 1500 ? "<g class=\"edge\">\n" : "<g class=\"dense\">\n";
     for (const PlanBuffer& b : d_.buffers) {
       const double x0 = x(b.first), w = x(b.last + 1) - x0;
       const double y0 = arena_y(b.offset + b.bytes), h = arena_y(b.offset) - y0;
@@ -214,10 +216,9 @@ class Picture {
           num(x0), num(y0), num(w), num(h), kClass[static_cast<int>(b.use)], title_of(b));
       labels += label_in(b, x0, y0, w, h);
     }
-    out_ += "</g>\n";
     for (int u = 0; u < kPlanUses; ++u)
       if (!tiny[u].empty()) out_ += format("<path d=\"{}\" class=\"{}\"/>\n", tiny[u], kClass[u]);
-    out_ += labels;
+    out_ += "</g>\n" + labels;
     out_ += box(kLeft, kArenaTop, kPlotWidth, kArenaHeight, "frame");
     out_ += vertical_text("address in the arena", kArenaTop + kArenaHeight / 2);
     if (arena_limit_ > 0 && arena_limit_ <= arena_top_) {
@@ -265,6 +266,11 @@ class Picture {
       return [p](const PlanStep& s) { return s.phase == p && !s.again; };
     };
     row("forward", "forward", first_run(PlanPhase::forward));
+    if (d_.loss_step >= 0) {
+      const double at = x(d_.loss_step + 1);
+      out_ += line(at, kArenaTop, at, sum_bottom(), "loss");
+      out_ += text(at + 4, top + kRowHeight, "loss", "n");
+    }
     row("run again", "again", [](const PlanStep& s) { return s.again; });
     row("backward", "backward", first_run(PlanPhase::backward));
     row("update", "update", first_run(PlanPhase::update));

@@ -115,9 +115,14 @@ class Describer {
         step.phase = phase_of_[static_cast<size_t>(s.node)];
       else if (i > 0)
         step.phase = out_.steps.back().phase;
-      for (BufferId b : s.writes)
-        if (b != kNone && writer_[static_cast<size_t>(b)] < 0)
-          writer_[static_cast<size_t>(b)] = static_cast<int32_t>(i);
+      for (BufferId id : s.writes) {
+        if (id == kNone) continue;
+        const Buffer& b = p_.buffers[static_cast<size_t>(id)];
+        int32_t& writer = writer_[static_cast<size_t>(id)];
+        if (writer < 0) writer = static_cast<int32_t>(i);
+        if (out_.trains && b.kind == BufferKind::output && b.index == 0)
+          out_.loss_step = static_cast<int32_t>(i);
+      }
       step.name = s.node != kNone ? name_of(s.node) : name_of_copy(s);
       out_.steps.push_back(std::move(step));
     }
@@ -171,15 +176,10 @@ class Describer {
   }
 
   PlanUse use_of(BufferId id, int32_t first, int32_t last) const {
-    const PlanStep& from = out_.steps[static_cast<size_t>(first)];
-    if (from.again) return PlanUse::again;
+    if (out_.steps[static_cast<size_t>(first)].again) return PlanUse::again;
     if (is_conversion(id)) return PlanUse::work;
-    if (from.phase == PlanPhase::forward) {
-      const bool outlives =
-          std::any_of(out_.steps.begin() + first, out_.steps.begin() + last + 1,
-                      [](const PlanStep& s) { return s.phase != PlanPhase::forward; });
-      return outlives ? PlanUse::kept : PlanUse::passing;
-    }
+    if (!out_.trains || last <= out_.loss_step) return PlanUse::passing;
+    if (first <= out_.loss_step) return PlanUse::kept;
     return PlanUse::gradient;
   }
 

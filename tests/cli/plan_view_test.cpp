@@ -200,6 +200,17 @@ TEST_CASE("a plan of thousands of steps makes a picture of bounded size") {
   CHECK_EQ(clashes(xml), "");
 }
 
+TEST_CASE("a plan without steps or memory still makes a picture, a page and tables") {
+  const PlanView nothing;
+  const Xml xml = read_xml(cli::plan_svg(nothing));
+  CHECK_EQ(xml.wrong, "");
+  CHECK(lives(xml).empty());
+  CHECK(of_class(xml, "line", "peak") == nullptr);
+  CHECK(cli::plan_svg(nothing).find("nan") == std::string::npos);
+  CHECK(cli::plan_text(nothing).find("There are no steps") != std::string::npos);
+  check_page(nothing);
+}
+
 TEST_CASE("names from a model file cannot break out of a picture, a page or a terminal") {
   const std::string hostile =
       "</title><script>alert(1)</script>&\"'\x1b[2J\x01\xff\xc0\xaf\xed\xa0\x80\xc2\x9b\n]]>";

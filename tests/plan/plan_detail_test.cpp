@@ -127,6 +127,26 @@ TEST_CASE("a training plan knows forward, backward and update, and whose gradien
   CHECK(find(d, "relu 'fc1'", PlanUse::kept) != nullptr);
 }
 
+TEST_CASE("what is held when the loss becomes known counts as kept, whatever made it") {
+  const Model net = segment();
+  const std::vector<NamedTensor> images = segment_batch();
+  for (const int64_t limit : {int64_t{0}, least(net, images)}) {
+    const PlanDetail d = plan_training(net, images, limit).detail;
+    REQUIRE_GE(d.loss_step, 0);
+    int64_t kept = 0;
+    for (const PlanBuffer& b : d.buffers) {
+      CAPTURE(b.name);
+      if (b.use == PlanUse::kept) CHECK((b.first <= d.loss_step && b.last >= d.loss_step));
+      if (b.use == PlanUse::gradient) CHECK_GT(b.first, d.loss_step);
+      if (b.use == PlanUse::passing) CHECK_LE(b.last, d.loss_step);
+      kept += b.use == PlanUse::kept ? b.bytes : 0;
+    }
+    CHECK_GT(kept, 0);
+    for (int32_t i = 0; i <= d.loss_step; ++i)
+      CHECK(d.steps[static_cast<size_t>(i)].phase != PlanPhase::update);
+  }
+}
+
 TEST_CASE("bytes taken over in place change hands at the step that does so") {
   // exp runs in place of exp: one place in the arena, two buffers one after the other.
   Graph g;

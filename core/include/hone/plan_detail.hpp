@@ -8,7 +8,8 @@
 
 namespace hone {
 
-/// What a step belongs to. Inference is all forward.
+/// What a step belongs to. Inference is all forward. A backward step that needs no gradient may run
+/// before the loss, where that saves memory.
 enum class PlanPhase : uint8_t { forward, backward, update };
 
 struct PlanStep {
@@ -20,9 +21,9 @@ struct PlanStep {
 
 /// Why bytes are held.
 enum class PlanUse : uint8_t {
-  kept,      ///< Made by the forward pass and read by the backward pass.
-  passing,   ///< Made and used up within the forward pass.
-  gradient,  ///< Made by the backward pass.
+  kept,      ///< Made before the loss is known and read after that.
+  passing,   ///< Made and used up before the loss is known; in inference, everything.
+  gradient,  ///< Made after the loss.
   work,      ///< A kernel's scratch memory, or data on the way into or out of its layout.
   again,     ///< Made a second time.
 };
@@ -46,6 +47,7 @@ struct PlanDetail {
   std::vector<int64_t> live_bytes;  ///< During each step.
   int64_t arena_bytes = 0;
   int32_t peak_step = -1;  ///< The first step with the most live bytes; -1 without steps.
+  int32_t loss_step = -1;  ///< The step after which the loss is known; -1 without a loss.
   bool trains = false;
 
   int64_t peak_bytes() const {
