@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// hone bench: how long a model takes and how much memory, on made-up data.
+// hone bench: how long a model takes and how much memory, on made-up data; or how tightly the
+// arena planner packs a table of buffers.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -7,6 +8,7 @@
 #include "core/base/platform.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/common.hpp"
+#include "core/cli/packing.hpp"
 #include "core/cli/stand_in.hpp"
 #include "core/cli/terminal.hpp"
 #include "hone/onnx.hpp"
@@ -22,6 +24,7 @@ struct Args {
   double seconds = 2;
   DimArgs dims;
   DeviceArgs device;
+  PackingArgs packing;
 };
 
 struct Timing {
@@ -142,17 +145,49 @@ Status bench(const Args& a) {
 void add_bench(CLI::App& app, Action& action) {
   auto args = std::make_shared<Args>();
   CLI::App* c = app.add_subcommand("bench", "Measure time and memory of a model on made-up data");
-  c->add_option("model", args->model, "The model: .hone or .onnx")->required()->type_name("MODEL");
-  c->add_flag("--train", args->train, "Measure training steps (AdamW) rather than inference");
+  CLI::Option* model =
+      c->add_option("model", args->model, "The model: .hone or .onnx")->type_name("MODEL");
+  c->add_flag("--train", args->train, "Measure training steps (AdamW) rather than inference")
+      ->needs(model);
   c->add_flag("--plan-only", args->plan_only,
               "With --train: only plan, and tell the memory; no step is run");
   c->add_flag("--json", args->json, "Print one JSON object");
-  c->add_option("--seconds", args->seconds, "How long to measure")
+  CLI::Option* seconds = c->add_option("--seconds", args->seconds,
+                                       "How long to measure; with --packing, to search (10)")
+                             ->capture_default_str()
+                             ->check(CLI::PositiveNumber);
+  PackingArgs& p = args->packing;
+  CLI::Option* packing =
+      c->add_option("--packing", p.file,
+                    "Instead of a model: pack the buffers of a table with the columns id, lower, "
+                    "upper (exclusive) and size into one arena")
+          ->type_name("FILE.csv")
+          ->excludes(model);
+  c->add_option("-o,--output", p.out, "With --packing: write the table with the offsets")
+      ->type_name("FILE.csv")
+      ->needs(packing);
+  c->add_option("--capacity", p.capacity, "With --packing: stop once the arena is that small")
+      ->type_name("BYTES")
+      ->check(CLI::PositiveNumber)
+      ->needs(packing);
+  c->add_option("--alignment", p.alignment, "With --packing: offsets are multiples of it")
+      ->type_name("BYTES")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::PositiveNumber)
+      ->needs(packing);
   args->dims.add_to(*c);
   args->device.add_to(*c);
-  c->callback([args, &action] { action = [args] { return bench(*args); }; });
+  c->callback([args, model, packing, seconds, &action] {
+    if (model->count() == 0 && packing->count() == 0)
+      throw CLI::RequiredError("MODEL or --packing FILE.csv");
+    if (packing->count() == 0) {
+      action = [args] { return bench(*args); };
+      return;
+    }
+    args->packing.json = args->json;
+    if (seconds->count() > 0) args->packing.seconds = args->seconds;
+    action = [args] { return bench_packing(args->packing); };
+  });
 }
 
 }  // namespace hone::cli
