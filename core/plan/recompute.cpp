@@ -16,6 +16,7 @@ namespace hone {
 
 namespace {
 
+constexpr size_t kLongest = 4;  // runs for each step, on average
 constexpr int32_t kNever = std::numeric_limits<int32_t>::max();
 
 // How a buffer's bytes and the distance to its next use count.
@@ -141,7 +142,7 @@ class Rehearsal {
     for (const auto& [from, to] : taken_) give_up(from);
     sequence_.push_back(s);
     cost_ += w.cost;
-    return cost_ <= most_;
+    return cost_ <= most_ && sequence_.size() <= kLongest * work_.steps.size();
   }
 
   void give_up(int32_t b) {
@@ -409,7 +410,10 @@ bool search(const Facts& facts, int64_t limit, const RecomputeOptions& options,
             Recomputation& best) {
   std::vector<Found> found;
   double most = options.excess * facts.total;
-  int tries = options.tries;
+  // A rehearsal takes time with the square of the steps: very long programs get fewer.
+  constexpr size_t kLong = 1500;
+  const size_t times = std::max<size_t>(1, facts.work.steps.size() / kLong);
+  int tries = std::max(2, options.tries / static_cast<int>(times));
   for (const double margin : kMargins)
     for (const Weights weights : kWeights) {
       if (tries-- <= 0) break;
@@ -422,8 +426,8 @@ bool search(const Facts& facts, int64_t limit, const RecomputeOptions& options,
   if (found.empty()) return false;
   std::stable_sort(found.begin(), found.end(),
                    [](const Found& a, const Found& b) { return a.runs.cost < b.runs.cost; });
-  if (found.size() > static_cast<size_t>(options.improved))
-    found.resize(static_cast<size_t>(options.improved));
+  const size_t improved = times > 1 ? 1 : static_cast<size_t>(options.improved);
+  if (found.size() > improved) found.resize(improved);
   for (Found& f : found) improve(facts.work, limit, options.trials, f.runs);
   std::stable_sort(found.begin(), found.end(),
                    [](const Found& a, const Found& b) { return a.runs.cost < b.runs.cost; });
@@ -461,14 +465,14 @@ Recomputation smallest(const WorkList& work, const RecomputeOptions& options) {
     for (int32_t b : w.reads) bytes += work.bytes[static_cast<size_t>(b)];
     low = std::max(low, bytes);
   }
-  while (high - low > std::max<int64_t>(64, high / 200)) {
+  const bool is_long = work.steps.size() > 3000;
+  const int tried = is_long ? 1 : 2;  // of the weights
+  while (high - low > std::max<int64_t>(64, high / (is_long ? 10 : 100))) {
     const int64_t middle = low + (high - low) / 2;
     Recomputation r;
     bool fits = false;
-    for (const Weights weights : kWeights) {
-      fits = attempt(facts, {middle, weights, {}}, options.excess * facts.total, r);
-      if (fits) break;
-    }
+    for (int k = 0; k < tried && !fits; ++k)
+      fits = attempt(facts, {middle, kWeights[k], {}}, options.excess * facts.total, r);
     if (!fits) {
       low = middle;
       continue;
