@@ -200,11 +200,13 @@ struct Placed {
   ArenaPlan arena;
 };
 
-Result<Placed> pack(const WorkList& work, Recomputation runs) {
+// An arena of `enough` bytes need not be made smaller.
+Result<Placed> pack(const WorkList& work, Recomputation runs, int64_t enough) {
   Placed out;
   out.timeline = follow(work, runs.sequence);
   out.packing = to_pack(work, runs.sequence, out.timeline);
-  HONE_ASSIGN(out.arena, plan_arena(out.packing.lifetimes));
+  HONE_ASSIGN(out.arena,
+              plan_arena(out.packing.lifetimes, {.goal_bytes = enough == kNoLimit ? 0 : enough}));
   out.runs = std::move(runs);
   return out;
 }
@@ -216,14 +218,14 @@ Result<Placed> fit(const WorkList& work, int64_t limit) {
   int64_t room = limit;
   for (int i = 0; i < kTries; ++i) {
     HONE_ASSIGN(Recomputation runs, recompute(work, room));
-    HONE_ASSIGN(Placed placed, pack(work, std::move(runs)));
+    HONE_ASSIGN(Placed placed, pack(work, std::move(runs), limit));
     if (placed.arena.bytes <= limit) return placed;
     room -= std::max<int64_t>(placed.arena.bytes - limit, limit / 1000);
   }
   return Status(Code::out_of_memory, format("the steps were not packed into {} bytes", limit));
 }
 
-Result<Placed> tightest(const WorkList& work) { return pack(work, smallest(work)); }
+Result<Placed> tightest(const WorkList& work) { return pack(work, smallest(work), kNoLimit); }
 
 }  // namespace
 
