@@ -146,7 +146,7 @@ void add_bench(CLI::App& app, Action& action) {
   auto args = std::make_shared<Args>();
   CLI::App* c = app.add_subcommand("bench", "Measure time and memory of a model on made-up data");
   CLI::Option* model =
-      c->add_option("model", args->model, "The model: .hone or .onnx")->type_name("MODEL");
+      c->add_option("model", args->model, "The model: .hone, .onnx or .tflite")->type_name("MODEL");
   c->add_flag("--train", args->train, "Measure training steps (AdamW) rather than inference")
       ->needs(model);
   c->add_flag("--plan-only", args->plan_only,

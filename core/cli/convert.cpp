@@ -133,7 +133,7 @@ void add_renamings(CLI::App& command, Args& args) {
 void add_convert(CLI::App& app, Action& action) {
   auto args = std::make_shared<Args>();
   CLI::App* c = app.add_subcommand("convert", "Turn an ONNX model into a .hone file");
-  c->add_option("model", args->model, "The model: .onnx (or .hone, to write it anew)")
+  c->add_option("model", args->model, "The model: .onnx or .tflite (or .hone, to write it anew)")
       ->required()
       ->type_name("MODEL");
   c->add_option("-o,--output", args->out, "The .hone file to write")->required()->type_name("FILE");
@@ -152,7 +152,9 @@ void add_convert(CLI::App& app, Action& action) {
 void add_export(CLI::App& app, Action& action) {
   auto args = std::make_shared<Args>();
   CLI::App* c = app.add_subcommand("export", "Write a model as ONNX, or its weights alone");
-  c->add_option("model", args->model, "The model: .hone or .onnx")->required()->type_name("MODEL");
+  c->add_option("model", args->model, "The model: .hone, .onnx or .tflite")
+      ->required()
+      ->type_name("MODEL");
   c->add_option("-o,--output", args->out,
                 "The file to write: .onnx, or .safetensors or .npz for the weights")
       ->required()

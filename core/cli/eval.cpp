@@ -38,7 +38,9 @@ void add_eval(CLI::App& app, Action& action) {
   auto args = std::make_shared<Args>();
   CLI::App* c = app.add_subcommand(
       "eval", "Judge a model on data: loss, and accuracy where the loss has a cross-entropy");
-  c->add_option("model", args->model, "The model: .hone or .onnx")->required()->type_name("MODEL");
+  c->add_option("model", args->model, "The model: .hone, .onnx or .tflite")
+      ->required()
+      ->type_name("MODEL");
   c->add_option("--data", args->data, "Arrays named as the model's inputs and the loss's targets")
       ->required()
       ->type_name("FILE.npz");

@@ -116,7 +116,9 @@ void add_inspect(CLI::App& app, Action& action) {
   auto args = std::make_shared<Args>();
   CLI::App* c = app.add_subcommand(
       "inspect", "Show signature, weights, operators, metadata and plan of a model");
-  c->add_option("model", args->model, "The model: .hone or .onnx")->required()->type_name("MODEL");
+  c->add_option("model", args->model, "The model: .hone, .onnx or .tflite")
+      ->required()
+      ->type_name("MODEL");
   c->add_option("other", args->other, "A second model, for --diff")->type_name("MODEL");
   c->add_flag("--diff", args->diff,
               "Count operators before and after: of two models, or of one and what it becomes when "

@@ -43,7 +43,9 @@ Status run(const Args& a) {
 void add_run(CLI::App& app, Action& action) {
   auto args = std::make_shared<Args>();
   CLI::App* c = app.add_subcommand("run", "Run a model on inputs from files");
-  c->add_option("model", args->model, "The model: .hone or .onnx")->required()->type_name("MODEL");
+  c->add_option("model", args->model, "The model: .hone, .onnx or .tflite")
+      ->required()
+      ->type_name("MODEL");
   args->tensors.add_to(*c);
   c->add_option("--output-dir", args->folder, "Folder for one .npy per output")
       ->required()

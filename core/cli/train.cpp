@@ -344,7 +344,9 @@ void add_train(CLI::App& app, Action& action) {
   auto args = std::make_shared<Args>();
   Args& a = *args;
   CLI::App* c = app.add_subcommand("train", "Train a model on data");
-  c->add_option("model", a.model, "The model: .onnx or .hone")->required()->type_name("MODEL");
+  c->add_option("model", a.model, "The model: .hone, .onnx or .tflite")
+      ->required()
+      ->type_name("MODEL");
   c->add_option("-o,--output", a.out, "The trained model, a .hone file")
       ->required()
       ->type_name("FILE");

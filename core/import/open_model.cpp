@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/file.hpp"
-#include "hone/onnx.hpp"
+#include "hone/tflite.hpp"
 
 namespace hone {
 
@@ -19,7 +19,6 @@ constexpr Stranger kStrangers[] = {
     {0, "PK\x03\x04",
      "a zip archive: if it is a PyTorch file, write ONNX from it with torch.onnx.export"},
     {0, "\x80\x02", "a pickle: if it is a PyTorch file, write ONNX from it with torch.onnx.export"},
-    {4, "TFL3", "a TensorFlow Lite model: write ONNX from it with tf2onnx --tflite"},
     {0, "\x89HDF", "an HDF5 file: if it is a Keras model, write ONNX from it with tf2onnx"},
     {0, "GGUF", "a GGUF file, which holds weights but no graph"},
     {4, "ORTM", "an ONNX Runtime model: take the .onnx file that it was made from"},
@@ -39,6 +38,7 @@ Result<Model> open_model(const std::string& path, const OnnxImportOptions& optio
     std::copy_n(reinterpret_cast<const char*>(file.bytes().data()), count, head);
     start = std::string_view(head, count);
     if (start.starts_with("HONE")) return load_model(path);
+    if (start.size() >= 8 && start.substr(4, 4) == "TFL3") return import_tflite(path, options);
     for (const Stranger& s : kStrangers)
       if (start.size() > s.offset && start.substr(s.offset).starts_with(s.magic))
         return invalid_model("{} is no model that can be opened but {}", path, s.advice);

@@ -165,7 +165,7 @@ TEST_CASE("open_model says what a foreign file is") {
   };
   using namespace std::string_view_literals;
   CHECK_ERROR(open("PK\x03\x04rest of it"), Code::invalid_model, "torch.onnx.export");
-  CHECK_ERROR(open("\x1c\0\0\0TFL3 and more"sv), Code::invalid_model, "TensorFlow Lite");
+  CHECK_ERROR(open("\x1c\0\0\0TFL3 and more"sv), Code::invalid_model, "FlatBuffer");
   CHECK_ERROR(open("\x10\0\0\0\0\0\0\0{\"a\":{}}"sv), Code::invalid_model, "safetensors");
   CHECK_ERROR(open("GGUF...."), Code::invalid_model, "GGUF");
   CHECK_ERROR(open(""), Code::invalid_model, "is empty");

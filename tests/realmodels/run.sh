@@ -25,4 +25,7 @@ models=${HONE_REALMODELS_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/hone/realmodels}
 "$kit/fetch.sh" "$models" ${only:+--only "$only"} || skip "the models cannot be had here"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+for twins in "$models"/.cache/openwakeword-*/models; do
+  [ -d "$twins" ] && node "$here/twins.js" --hone "$hone" --kit "$kit" --models "$twins"
+done
 node "$here/check.js" --hone "$hone" --finetune "$finetune" --kit "$kit" --models "$models" --work "$work" --only "$only"

@@ -75,7 +75,7 @@ HONE_API const char* hone_version(void);
 
 /* ---- models */
 
-/* Opens a .hone or .onnx file. */
+/* Opens a .hone, .onnx or .tflite file. */
 HONE_API hone_code hone_model_open(const char* path, hone_model** model, hone_error* error);
 /* Writes a .hone file, atomically. */
 HONE_API hone_code hone_model_save(const hone_model* model, const char* path, hone_error* error);

@@ -48,8 +48,8 @@ struct OnnxExportOptions {
 Status export_onnx(const Model& model, const std::string& path,
                    const OnnxExportOptions& options = {});
 
-/// Loads `.hone` or `.onnx`, told apart by content. Other kinds of model files are recognised and
-/// refused with advice. `options` are for ONNX.
+/// Loads `.hone`, `.onnx` or `.tflite`, told apart by content. Other kinds of model files are
+/// recognised and refused with advice. `options` are for what is imported.
 Result<Model> open_model(const std::string& path, const OnnxImportOptions& options = {});
 
 }  // namespace hone
