@@ -25,7 +25,10 @@ void DeviceArgs::add_to(CLI::App& command) {
   command
       .add_option("--memory-limit", memory_limit,
                   "Memory for weights, optimizer state, activations and scratch: 64MiB, 1.5GB, ...")
-      ->type_name("SIZE");
+      ->type_name("SIZE")
+      ->check([](const std::string& text) {
+        return text.empty() ? std::string("the size is empty; write for example 64MiB") : "";
+      });
 }
 
 Result<int64_t> parse_bytes(std::string_view text) {

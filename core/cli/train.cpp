@@ -388,7 +388,7 @@ void add_train(CLI::App& app, Action& action) {
   c->add_option("--accumulate", a.accumulate,
                 "Batches whose gradients make one update, weighted by their numbers of targets")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1 << 20));
   c->add_option(
        "--micro-batches", a.micro_batches,
        "Parts into which each batch is cut, for less memory; same meaning, other rounding; "

@@ -23,6 +23,13 @@ const StateStore::Entry* StateStore::find(std::string_view name) const {
   return it == index_.end() ? nullptr : &entries_[it->second];
 }
 
+void StateStore::truncate(size_t count) {
+  while (entries_.size() > count) {
+    index_.erase(entries_.back().name);
+    entries_.pop_back();
+  }
+}
+
 int64_t StateStore::bytes() const {
   int64_t sum = 0;
   for (const Entry& e : entries_) sum += e.data.bytes();
@@ -132,7 +139,33 @@ Status Engine::replan(Compiled& c, int64_t limit) {
   return {};
 }
 
+// Programs that were made one after the other may together pass the limit: the others go then, and
+// an arena that is larger than this program needs; where states have been added, it is planned
+// anew.
+Status Engine::keep_limit(Compiled& c) {
+  const int64_t limit = options_.memory_limit;
+  if (limit == 0) return {};
+  const auto holds = [&](const auto& cache) {
+    return std::any_of(cache.begin(), cache.end(), [&](const auto& p) { return p.get() == &c; });
+  };
+  const bool cached =
+      std::any_of(caches.begin(), caches.end(), [&](auto* all) { return holds(*all); });
+  const int64_t own = cached ? 0 : c.program.packed_bytes + c.reserved;
+  if (cached && fixed_bytes() + c.program.arena.bytes > limit)
+    for (auto* cache : caches)
+      cache->erase(std::remove_if(cache->begin(), cache->end(),
+                                  [&](const auto& p) { return p.get() != &c; }),
+                   cache->end());
+  if (cached && c.program.base && fixed_bytes() + c.program.arena.bytes > limit)
+    HONE_TRY(replan(c, limit));
+  if (arena_.defined() && arena_.bytes() > c.program.arena.bytes &&
+      fixed_bytes() + own + arena_.bytes() > limit)
+    arena_ = TensorData();
+  return {};
+}
+
 Status Engine::bind(Compiled& c) {
+  HONE_TRY(keep_limit(c));
   if (!arena_.defined() || arena_.bytes() < c.program.arena.bytes) {
     arena_ = TensorData();  // first give back, then take: the two need not fit together
     HONE_ASSIGN(arena_, TensorData::allocate({DType::u8, {c.program.arena.bytes}}));
@@ -249,9 +282,10 @@ Status check_dtype(const Graph& g, ValueId input, DType got) {
 Result<Compiled*> Engine::infer_program(std::span<const TensorType> types) {
   for (const auto& c : infer_cache)
     if (std::equal(types.begin(), types.end(), c->types.begin(), c->types.end())) {
-      c->last_used = next_use();
-      if (!c->depends_on_data) HONE_TRY(bind(*c));
-      return c.get();
+      Compiled* const same_types = c.get();  // binding may drop the others
+      same_types->last_used = next_use();
+      if (!same_types->depends_on_data) HONE_TRY(bind(*same_types));
+      return same_types;
     }
   const Graph& g = model_.graph;
   if (types.size() != g.inputs.size())

@@ -16,6 +16,8 @@ class StateStore {
   /// Adds or replaces.
   void set(std::string_view name, StateRole role, TensorData data);
   const Entry* find(std::string_view name) const;
+  /// Forgets what was added after the first `count` entries.
+  void truncate(size_t count);
   const std::vector<Entry>& entries() const { return entries_; }
   std::vector<Entry>& entries() { return entries_; }
   int64_t bytes() const;
@@ -119,6 +121,7 @@ class Engine {
   Result<Program> prepare_within(const Graph& graph, const CompileOptions& options);
   int64_t cached_bytes() const;
   static void index_operands(Compiled& c);
+  Status keep_limit(Compiled& c);
 
   Model model_;
   SessionOptions options_;

@@ -49,6 +49,7 @@ struct Trainer::Impl {
     int64_t total = 0, arena = 0;
   };
   Result<Least> least(std::span<const NamedTensor> batch, TrainForm form);
+  Result<int64_t> least_of_all(std::span<const NamedTensor> batch);
 
  private:
   Result<TrainGraph> graph_for(std::span<const NamedTensor> batch, TrainForm form,

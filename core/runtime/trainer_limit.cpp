@@ -60,7 +60,13 @@ Result<Trainer::Impl::Least> Trainer::Impl::least(std::span<const NamedTensor> b
 }
 
 Status Trainer::Impl::explain_limit(std::span<const NamedTensor> batch, TrainForm form) {
-  HONE_ASSIGN(const Least least_now, least(batch, form));
+  const size_t kept = engine.states().entries().size();
+  Result<Least> planned = least(batch, form);
+  if (!planned.ok()) {
+    engine.states().truncate(kept);
+    return planned.status();
+  }
+  const Least least_now = *planned;
   const States s = count(engine.states(), engine.model().graph);
   std::string text = format(
       "a memory limit of {} cannot be kept for this batch: the smallest that works is {}. "
@@ -85,6 +91,7 @@ Status Trainer::Impl::explain_limit(std::span<const NamedTensor> batch, TrainFor
           format("half the batch, or micro_batches = 2, works within {}", amount(smaller->total)));
   }
   suggest("training fewer parameters (`trainable`) saves their gradients and optimizer state");
+  engine.states().truncate(kept);
   return Status(Code::out_of_memory, text + help);
 }
 
@@ -96,21 +103,29 @@ Result<PlanInfo> Trainer::Impl::plan(std::span<const NamedTensor> batch) {
   HONE_ASSIGN(const int64_t size, part_size(batch));
   const std::vector<NamedTensor> part = rows_of(batch, 0, size);
   HONE_ASSIGN(const Compiled* const apply, program({}, TrainForm::apply));
+  const int64_t apply_arena = apply->program.arena.bytes;  // the next plan may drop the program
   HONE_ASSIGN(Compiled* const c, program(part, TrainForm::accumulate));
   PlanInfo info = engine.info(*c);
-  info.peak_bytes += std::max<int64_t>(0, apply->program.arena.bytes - info.arena_bytes);
+  info.peak_bytes += std::max<int64_t>(0, apply_arena - info.arena_bytes);
   return info;
 }
 
 Result<int64_t> Trainer::smallest_memory_limit(std::span<const NamedTensor> batch) {
   Impl& t = *impl_;
-  if (t.options.micro_batches == 1) {
-    HONE_ASSIGN(const Impl::Least least, t.least(batch, TrainForm::step));
-    return least.total;
+  const size_t kept = t.engine.states().entries().size();
+  Result<int64_t> out = t.least_of_all(batch);
+  t.engine.states().truncate(kept);
+  return out;
+}
+
+Result<int64_t> Trainer::Impl::least_of_all(std::span<const NamedTensor> batch) {
+  if (options.micro_batches == 1) {
+    HONE_ASSIGN(const Least step_least, least(batch, TrainForm::step));
+    return step_least.total;
   }
-  HONE_ASSIGN(const int64_t size, t.part_size(batch));
-  HONE_ASSIGN(const Impl::Least part, t.least(rows_of(batch, 0, size), TrainForm::accumulate));
-  HONE_ASSIGN(const Impl::Least apply, t.least({}, TrainForm::apply));
+  HONE_ASSIGN(const int64_t size, part_size(batch));
+  HONE_ASSIGN(const Least part, least(rows_of(batch, 0, size), TrainForm::accumulate));
+  HONE_ASSIGN(const Least apply, least({}, TrainForm::apply));
   return std::max(part.total, apply.total);
 }
 

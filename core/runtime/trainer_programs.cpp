@@ -42,11 +42,14 @@ Result<Compiled*> Trainer::Impl::program(std::span<const NamedTensor> batch, Tra
     if (!same) continue;
     HONE_ASSIGN(const bool holds, assumptions_hold(*c, batch));
     if (!holds) continue;
-    c->last_used = engine.next_use();
-    HONE_TRY(engine.bind(*c));
-    return c.get();
+    Compiled* const same_types = c.get();  // binding may drop the others
+    same_types->last_used = engine.next_use();
+    HONE_TRY(engine.bind(*same_types));
+    return same_types;
   }
+  const size_t kept = engine.states().entries().size();
   Result<std::unique_ptr<Compiled>> made = build(batch, form);
+  if (!made.ok()) engine.states().truncate(kept);
   if (!made.ok() && made.status().code() == Code::out_of_memory &&
       engine.options().memory_limit > 0)
     return explain_limit(batch, form);
@@ -94,9 +97,19 @@ Result<std::unique_ptr<Compiled>> Trainer::Impl::build(std::span<const NamedTens
                                                        TrainForm form, bool unlimited) {
   std::vector<Compiled::Assumption> assumptions;
   HONE_ASSIGN(TrainGraph train, graph_for(batch, form, assumptions));
+  if (form ==
+      TrainForm::accumulate) {  // the update will need its moments too: they count from now on
+    HONE_ASSIGN(TrainGraph apply, build_apply_graph(engine.model(), options));
+    for (TrainGraph::NewState& s : apply.new_states) train.new_states.push_back(std::move(s));
+  }
   for (TrainGraph::NewState& s : train.new_states)
     if (!engine.states().find(s.name))
       engine.states().set(s.name, StateRole::optimizer, std::move(s.data));
+  train.new_states.clear();
+  // The store has the content; a copy in the graph would stay as long as the program.
+  for (ValueInfo& v : train.graph.values)
+    if (v.kind == ValueKind::state)
+      if (const StateStore::Entry* e = engine.states().find(v.name)) v.data = e->data;
   HONE_TRY(add_rng(train.graph));
   const int64_t held = output_bytes(train.graph);
   HONE_ASSIGN(std::unique_ptr<Compiled> c,

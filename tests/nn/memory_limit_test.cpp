@@ -188,6 +188,44 @@ TEST_CASE("the limit may change between steps and nothing is lost") {
   check_same_states(free, changing);
 }
 
+TEST_CASE("evaluation, prediction and other shapes keep the limit of the step") {
+  const Subject s = convolutions();
+  std::vector<NamedTensor> smaller = {{"x", random_tensor({DType::f32, {5, 3, 16, 16}}, 6)},
+                                      {"label", labels(5)}};
+  Trainer free = must(Trainer::create(s.model, options(0)));
+  const int64_t least = must(free.smallest_memory_limit(s.batch));
+  Trainer bound = must(Trainer::create(s.model, options(least + 64_KiB)));
+  for (int i = 0; i < 3; ++i) {
+    CHECK_EQ(must(bound.step(s.batch)).loss, must(free.step(s.batch)).loss);
+    CHECK_EQ(must(bound.evaluate(s.batch)), must(free.evaluate(s.batch)));
+    CHECK(same_bits(must(bound.predict({&s.batch[0], 1}))[0],
+                    must(free.predict({&s.batch[0], 1}))[0]));
+    CHECK_EQ(must(bound.step(smaller)).loss, must(free.step(smaller)).loss);
+    CHECK_LE(must(bound.plan(s.batch)).peak_bytes, least + 64_KiB);
+  }
+  check_same_states(free, bound);
+}
+
+TEST_CASE("what a limit refuses leaves the trainer as it was") {
+  const Subject s = convolutions();
+  Trainer t = must(Trainer::create(s.model, options(0)));
+  const int64_t least = must(t.smallest_memory_limit(s.batch));
+  Trainer bound = must(Trainer::create(s.model, options(least)));
+  REQUIRE_OK(bound.step(s.batch));
+  const bool fits = bound.accumulate(s.batch).ok();  // with the sums it may or may not
+  const Status after = bound.step(s.batch).status();
+  CHECK((fits || after.ok()));
+  CHECK((after.ok() || after.code() == Code::out_of_memory));
+  if (after.ok()) CHECK_LE(must(bound.plan(s.batch)).peak_bytes, least);
+  TrainerOptions parts = options(0);
+  parts.micro_batches = 2;
+  Trainer a = must(Trainer::create(s.model, parts));
+  parts.session.memory_limit = must(a.smallest_memory_limit(s.batch));
+  Trainer b = must(Trainer::create(s.model, parts));
+  for (int i = 0; i < 2; ++i) CHECK_EQ(must(b.step(s.batch)).loss, must(a.step(s.batch)).loss);
+  CHECK_LE(must(b.plan(s.batch)).peak_bytes, parts.session.memory_limit);
+}
+
 TEST_CASE("what is not trained is not kept") {
   const Subject s = convolutions();
   TrainerOptions all = options(0), last = options(0), biases = options(0);
