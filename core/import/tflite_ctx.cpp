@@ -51,16 +51,27 @@ Result<Value> ImportState::add_constant(int tensor, std::span<const int64_t> per
   }
   const Weight kind = weights[static_cast<size_t>(tensor)];
   if (kind == Weight::constant) return b.constant(std::move(t), unique_name(tensor));
-  const Value v = b.state(StateRole::parameter, std::move(t), unique_name(tensor));
+  return add_weight(std::move(t), kind, file.name(tensor));
+}
+
+Value ImportState::add_weight(TensorData t, Weight kind, std::string_view name) {
+  if (outer) {
+    captured.push_back(outer->add_weight(std::move(t), kind, name));
+    return b.untyped_input(unique_name(name));
+  }
+  const Value v = b.state(StateRole::parameter, std::move(t), unique_name(name));
   b.graph().value(v.id()).trainable = kind == Weight::parameter;
   return v;
 }
 
 std::string ImportState::unique_name(int tensor) {
-  std::string name(file.name(tensor));
-  if (name.empty()) name = format("tensor_{}", tensor);
-  const std::string stem = name;
-  while (names_.contains(name)) name = format("{}_{}", stem, ++names_[stem]);
+  const std::string_view name = file.name(tensor);
+  return name.empty() ? unique_name(format("tensor_{}", tensor)) : unique_name(name);
+}
+
+std::string ImportState::unique_name(std::string_view stem) {
+  std::string name(stem);
+  while (names_.contains(name)) name = format("{}_{}", stem, ++names_[std::string(stem)]);
   names_[name] = 0;
   return name;
 }

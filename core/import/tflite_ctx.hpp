@@ -52,8 +52,15 @@ struct ImportState {
   Result<TensorData> data(int tensor);
   /// A constant tensor with its axes in the order `perm` (none: as they are), as a value.
   Result<Value> add_constant(int tensor, std::span<const int64_t> perm);
+  /// A weight. Those of a body are the outermost graph's, so that they train; the body gets them as
+  /// further inputs.
+  Value add_weight(TensorData t, Weight kind, std::string_view name);
   /// A name for the value of a tensor that no other value has.
   std::string unique_name(int tensor);
+  std::string unique_name(std::string_view name);
+
+  ImportState* outer = nullptr;  ///< Of a body: where its operator stands.
+  std::vector<Value> captured;   ///< Of a body: its weights, as values of `outer`.
 
  private:
   std::map<std::string, int, std::less<>> names_;

@@ -67,12 +67,28 @@ Result<File> File::open(std::span<const std::byte> bytes, std::shared_ptr<const 
     f.bytes_ = copy.as_bytes();
     f.owner_ = std::make_shared<const TensorData>(copy);
   }
+  f.copied_bytes_ = std::make_shared<uint64_t>(0);
   HONE_TRY(f.verify());
-  for (int i = 0; i < f.tensors(); ++i) HONE_TRY(f.check_tensor(i));
-  for (int i = 0; i < f.operators(); ++i) HONE_TRY(f.check_operator(i));
-  HONE_TRY(f.check_indices(list(f.graph().inputs()), 0, "the graph's inputs"));
-  HONE_TRY(f.check_indices(list(f.graph().outputs()), 0, "the graph's outputs"));
+  for (f.graph_ = count(f.model().subgraphs()) - 1; f.graph_ > 0; --f.graph_)
+    HONE_TRY(f.check_graph());
+  HONE_TRY(f.check_graph());
   return f;
+}
+
+Result<File> File::body(int graph) const {
+  if (graph < 0 || graph >= count(model_->subgraphs()))
+    return invalid_model("there is no graph {}, the file has {}", graph,
+                         model_->subgraphs()->size());
+  File other = *this;
+  other.graph_ = graph;
+  return other;
+}
+
+Status File::check_graph() {
+  for (int i = 0; i < tensors(); ++i) HONE_TRY(check_tensor(i));
+  for (int i = 0; i < operators(); ++i) HONE_TRY(check_operator(i));
+  HONE_TRY(check_indices(list(graph().inputs()), 0, "the graph's inputs"));
+  return check_indices(list(graph().outputs()), 0, "the graph's outputs");
 }
 
 Status File::verify() {
@@ -137,8 +153,8 @@ Status File::check_indices(std::span<const int32_t> tensors, int least, std::str
 }
 
 Status File::spend(uint64_t bytes) {
-  copied_bytes_ += bytes;
-  if (copied_bytes_ / kMaxCopies > bytes_.size())
+  *copied_bytes_ += bytes;
+  if (*copied_bytes_ / kMaxCopies > bytes_.size())
     return invalid_model("the file of {} bytes names the same data again and again", bytes_.size());
   return {};
 }

@@ -13,15 +13,17 @@
 
 namespace hone::tflite {
 
-/// The file's first graph (further ones are bodies of control flow). After `open` all indices,
-/// ranks and extents have been found sound; the data of a constant is checked when it is read.
+/// One graph of the file: the first, or the body of a branch. After `open` all indices, ranks and
+/// extents have been found sound; the data of a constant is checked when it is read.
 class File {
  public:
   /// Bytes that are not aligned to kAlignment are copied. Errors: invalid_model, unsupported.
   static Result<File> open(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
 
   const schema::Model& model() const { return *model_; }
-  const schema::SubGraph& graph() const { return *model_->subgraphs()->Get(0); }
+  const schema::SubGraph& graph() const { return *model_->subgraphs()->Get(index(graph_)); }
+  /// Another graph of the same file. Errors: invalid_model when there is none.
+  Result<File> body(int graph) const;
 
   // ---- operators
   int operators() const { return graph().operators() ? count(graph().operators()) : 0; }
@@ -57,6 +59,7 @@ class File {
     return static_cast<int>(v->size());
   }
   Status verify();
+  Status check_graph();
   Status check_tensor(int i);
   Status check_operator(int i);
   Status check_indices(std::span<const int32_t> tensors, int least, std::string_view who);
@@ -64,7 +67,8 @@ class File {
   std::span<const std::byte> bytes_;
   std::shared_ptr<const void> owner_;
   const schema::Model* model_ = nullptr;
-  uint64_t copied_bytes_ = 0;
+  int graph_ = 0;
+  std::shared_ptr<uint64_t> copied_bytes_;  // counted for all graphs together
 };
 
 /// "float32", "int8", ...

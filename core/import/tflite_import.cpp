@@ -6,6 +6,7 @@
 #include "core/base/file.hpp"
 #include "core/base/sha256.hpp"
 #include "core/import/tflite_ctx.hpp"
+#include "hone/control.hpp"
 #include "hone/simplify.hpp"
 #include "hone/specialise.hpp"
 
@@ -16,6 +17,10 @@ namespace tflite {
 namespace {
 
 constexpr int64_t kFoldLimitBytes = 64 << 10;
+// Branches may have branches: so deep, and with so many operators and tensors in all, that a small
+// file cannot unfold into an endless graph.
+constexpr int kMaxDepth = 16;
+constexpr int64_t kMaxUnfolded = int64_t{1} << 23;
 
 const ImportRule* find_rule(Builtin code) {
   const ImportRule* found = nullptr;
@@ -46,21 +51,37 @@ class Importer {
     b_.set_fold_limit(kFoldLimitBytes);
   }
 
+  // For a branch of an operator that stands in `outer`.
+  Importer(Importer& outer, File& body) : Importer(body, outer.options_) {
+    state_.outer = &outer.state_;
+    depth_ = outer.depth_ + 1;
+    unfolded_ = outer.unfolded_;
+  }
+
   Result<Graph> run() {
+    HONE_TRY(import_graph());
+    if (!missing_.empty()) return missing_error();
+    return std::move(graph_);
+  }
+
+ private:
+  Status import_graph() {
+    unfolded_ += int64_t{1} + file_.operators() + file_.tensors();
+    if (unfolded_ > kMaxUnfolded)
+      return invalid_model("with its branches the model has more than {} operators and tensors",
+                           kMaxUnfolded);
     if (file_.graph().name()) graph_.name = file_.graph().name()->str();
     HONE_TRY(refuse_quantized());
     HONE_TRY(find_constants());
     state_.weights = classify_weights(state_, options_);
     HONE_TRY(add_inputs());
     for (int i = 0; i < file_.operators(); ++i) HONE_TRY(import_operator(file_.op(i), i));
-    if (!missing_.empty()) return missing_error();
+    if (!missing_.empty()) return {};
     HONE_TRY(add_outputs());
     HONE_TRY(builder_status());
-    HONE_TRY(remove_dead(graph_));
-    return std::move(graph_);
+    return remove_dead(graph_);
   }
 
- private:
   Held& held(int tensor) { return state_.held[static_cast<size_t>(tensor)]; }
   int& source(int tensor) { return state_.source[static_cast<size_t>(tensor)]; }
 
@@ -105,6 +126,10 @@ class Importer {
         continue;
       }
       const std::string unique = state_.unique_name(t);
+      if (state_.outer) {
+        held(t).plain = b_.untyped_input(unique);
+        continue;
+      }
       std::vector<int64_t> extents = file_.extents(t);
       for (size_t axis = 0; axis < extents.size(); ++axis)
         if (extents[axis] < 0)
@@ -153,13 +178,14 @@ class Importer {
         return invalid_model("{}: the tensor '{}' is there already", who, file_.name(t));
     HONE_ASSIGN(const bool complete, inputs_complete(o, who));
     for (const int32_t t : outs) made_[static_cast<size_t>(t)] = true;
+    b_.set_scope(where.empty() ? format("operator_{}", position) : where);
+    if (file_.code(o) == Builtin::IF && complete) return import_if(o, who);
     const ImportRule* rule = find_rule(file_.code(o));
-    if (!rule) {
+    if (!rule && file_.code(o) != Builtin::IF) {
       missing_.push_back({file_.name_of(o), where});
       return {};
     }
     if (!complete) return {};  // what it needs is missing and reported already
-    b_.set_scope(where.empty() ? format("operator_{}", position) : where);
     ImportCtx c(state_, *rule, o);
     rule->import(c);
     if (!c.status().ok()) return c.status().with_context(who);
@@ -175,6 +201,79 @@ class Importer {
     return {};
   }
 
+  // ---- branches
+
+  // The value of a tensor in the file's layout; invalid when there is none.
+  Result<Value> plain(int t) {
+    Held& h = held(t);
+    if (!h.plain.valid() && h.channels_first.valid())
+      h.plain = b_.emit(op::transpose, {h.channels_first}, PermAttrs{{0, 2, 3, 1}});
+    if (!h.plain.valid() && h.moved.valid()) return invalid_model("a kernel is used as a tensor");
+    if (!h.plain.valid() && source(t) >= 0) {
+      HONE_ASSIGN(h.plain, state_.add_constant(t, {}));
+    }
+    return h.plain;
+  }
+
+  // The graph, taking `before` values that it does not use after its own inputs, then its weights,
+  // then `after`.
+  GraphPtr finish_body(size_t before, size_t after) {
+    const size_t own = graph_.inputs.size() - state_.captured.size();
+    const std::vector<ValueId> weights(graph_.inputs.begin() + static_cast<ptrdiff_t>(own),
+                                       graph_.inputs.end());
+    graph_.inputs.resize(own);
+    for (size_t i = 0; i < before; ++i) (void)b_.untyped_input(state_.unique_name("unused"));
+    graph_.inputs.insert(graph_.inputs.end(), weights.begin(), weights.end());
+    for (size_t i = 0; i < after; ++i) (void)b_.untyped_input(state_.unique_name("unused"));
+    return std::make_shared<const Graph>(std::move(graph_));
+  }
+
+  // Imports `body` as a branch of the operator `who`, with `inputs` and `outputs` of these numbers.
+  Status import_branch(Importer& branch, size_t inputs, size_t outputs, std::string_view who) {
+    if (branch.depth_ > kMaxDepth)
+      return invalid_model("{}: branches nest deeper than {}", who, kMaxDepth);
+    const size_t has = File::list(branch.file_.graph().inputs()).size();
+    if (has != inputs || File::list(branch.file_.graph().outputs()).size() != outputs)
+      return invalid_model("{}: a branch has {} inputs and {} outputs, expected {} and {}", who,
+                           has, File::list(branch.file_.graph().outputs()).size(), inputs, outputs);
+    const Status status = branch.import_graph();
+    if (!status.ok()) return status.with_context(who);
+    unfolded_ = branch.unfolded_;
+    for (Missing& m : branch.missing_) missing_.push_back(std::move(m));
+    return {};
+  }
+
+  // Inputs: condition, what both branches take.
+  Status import_if(const schema::Operator& o, const std::string& who) {
+    const auto* branches = o.options_as<schema::IfOptions>();
+    const std::span<const int32_t> in = File::list(o.inputs()), outs = File::list(o.outputs());
+    if (!branches || in.empty() || std::find(in.begin(), in.end(), -1) != in.end())
+      return invalid_model("{}: needs a condition, inputs and two branches", who);
+    HONE_ASSIGN(File yes, file_.body(branches->then_graph()));
+    HONE_ASSIGN(File no, file_.body(branches->else_graph()));
+    Importer then_(*this, yes), else_(*this, no);
+    HONE_TRY(import_branch(then_, in.size() - 1, outs.size(), who));
+    HONE_TRY(import_branch(else_, in.size() - 1, outs.size(), who));
+    if (!missing_.empty()) return {};
+    std::vector<Value> inputs;
+    for (const int32_t t : in) {
+      HONE_ASSIGN(inputs.emplace_back(), plain(t));
+    }
+    const size_t first = then_.state_.captured.size(), second = else_.state_.captured.size();
+    for (const Importer* branch : {&then_, &else_})
+      inputs.insert(inputs.end(), branch->state_.captured.begin(), branch->state_.captured.end());
+    const std::vector<Value> made = b_.emit_all(
+        op::if_else, inputs, IfAttrs{then_.finish_body(0, second), else_.finish_body(first, 0)},
+        static_cast<int>(outs.size()));
+    HONE_TRY(builder_status());
+    HONE_ENSURE(made.size() == outs.size());
+    for (size_t k = 0; k < outs.size(); ++k) {
+      held(outs[k]).plain = made[k];
+      give_name(outs[k]);
+    }
+    return {};
+  }
+
   void forget(int tensor) { held(tensor) = {}; }
 
   void give_name(int tensor) {
@@ -186,18 +285,14 @@ class Importer {
   Status add_outputs() {
     b_.set_scope("outputs");
     for (const int32_t t : File::list(file_.graph().outputs())) {
-      const std::string name =
+      std::string name =
           file_.name(t).empty() ? format("tensor_{}", t) : std::string(file_.name(t));
+      if (state_.outer) name = format("out_{}", graph_.outputs.size());
       if (graph_.find_output(name) >= 0) return invalid_model("the output '{}' occurs twice", name);
-      Held& h = held(t);
-      if (!h.plain.valid() && h.channels_first.valid())
-        h.plain = b_.emit(op::transpose, {h.channels_first}, PermAttrs{{0, 2, 3, 1}});
-      if (!h.plain.valid() && source(t) >= 0) {
-        HONE_ASSIGN(h.plain, state_.add_constant(t, {}));
-      }
+      HONE_ASSIGN(const Value v, plain(t));
       HONE_TRY(builder_status());
-      if (!h.plain.valid()) return invalid_model("nothing makes the output '{}'", name);
-      b_.output(h.plain, name);
+      if (!v.valid()) return invalid_model("nothing makes the output '{}'", name);
+      b_.output(v, name);
     }
     return {};
   }
@@ -230,6 +325,8 @@ class Importer {
   ImportState state_;
   std::vector<bool> made_;  // by tensor: an input, or an operator's output
   std::vector<Missing> missing_;
+  int depth_ = 0;  // of branches
+  int64_t unfolded_ = 0;
 };
 
 }  // namespace

@@ -34,6 +34,11 @@ LiteFile::LiteFile() {
   model_.buffers.push_back(std::make_unique<lite::BufferT>());  // buffer 0 is no data
 }
 
+int LiteFile::next_graph() {
+  model_.subgraphs.push_back(std::make_unique<lite::SubGraphT>());
+  return static_cast<int>(model_.subgraphs.size()) - 1;
+}
+
 int LiteFile::tensor(std::string name, std::vector<int32_t> extents, lite::ElementType type) {
   auto t = std::make_unique<lite::TensorT>();
   t->name = std::move(name);

@@ -13,7 +13,7 @@ namespace hone::test {
 
 namespace lite = tflite::schema;
 
-/// Builds a model of one graph. Tensors are named by their indices. An extent of -1 is free.
+/// Builds a model, graph by graph. Tensors are named by their indices. An extent of -1 is free.
 class LiteFile {
  public:
   LiteFile();
@@ -39,7 +39,9 @@ class LiteFile {
   LiteFile& output(int tensor);
 
   lite::ModelT& model() { return model_; }
-  lite::SubGraphT& graph() { return *model_.subgraphs[0]; }
+  lite::SubGraphT& graph() { return *model_.subgraphs.back(); }
+  /// What is added from now on is in another graph: its index.
+  int next_graph();
   std::string bytes() const;
   /// The imported model, which keeps a copy of the bytes alive.
   Result<Model> import(const OnnxImportOptions& options = {}) const;

@@ -113,6 +113,43 @@ TEST_CASE("a model of a batch of one network saves, loads and goes out as ONNX")
   CHECK(same_bits(run_all(must(import_onnx(dir.file("m.onnx"))), {x})[0], y));
 }
 
+// y = x w if go else x + b, where w and b are in the branches.
+LiteFile branching(int else_graph = 2) {
+  LiteFile f;
+  const int go = f.input("go", {1}, ElementType::boolean), x = f.input("x", {-1, 2});
+  lite::IfOptionsT o;
+  o.then_graph = 1, o.else_graph = else_graph;
+  f.output(f.op(Builtin::IF, {go, x}, {-1, 2}, o));
+  f.next_graph();
+  const int a = f.input("a", {-1, 2});
+  const int w = f.constant("w", tensor_of<float>({2, 2}, {0, 1, 2, 0}));
+  f.output(f.op(Builtin::FULLY_CONNECTED, {a, w}, {-1, 2}, lite::FullyConnectedOptionsT()));
+  f.next_graph();
+  const int c = f.input("a", {-1, 2}), b = f.constant("b", tensor_of<float>({2}, {10, 20}));
+  f.output(f.op(Builtin::ADD, {c, b}, {-1, 2}, lite::AddOptionsT()));
+  return f;
+}
+
+TEST_CASE("both branches of an IF compute, and their weights are the model's") {
+  const Model m = must(branching().import());
+  REQUIRE_OK(verify(m.graph));
+  CHECK(value(m, "w").trainable);
+  CHECK(value(m, "b").trainable);
+  const TensorData x = tensor_of<float>({1, 2}, {3, 4});
+  CHECK(same_bits(run_all(m, {tensor_of<bool>({1}, {1}), x})[0], tensor_of<float>({1, 2}, {4, 6})));
+  CHECK(
+      same_bits(run_all(m, {tensor_of<bool>({1}, {0}), x})[0], tensor_of<float>({1, 2}, {13, 24})));
+}
+
+TEST_CASE("branches that are not there, or contain themselves, are refused") {
+  CHECK_ERROR(branching(3).import(), Code::invalid_model, "there is no graph 3, the file has 3");
+  CHECK_ERROR(branching(0).import(), Code::invalid_model, "a branch has 2 inputs and 1 outputs");
+  LiteFile f;
+  const int go = f.input("go", {}, ElementType::boolean);
+  f.output(f.op(Builtin::IF, {go, go}, {}, lite::IfOptionsT(), ElementType::boolean));
+  CHECK_ERROR(f.import(), Code::invalid_model, "branches nest deeper than 16");
+}
+
 // ---- refused
 
 TEST_CASE("everything Hone lacks of a TensorFlow Lite model is listed in one error") {
@@ -245,6 +282,7 @@ TEST_CASE("a TensorFlow Lite file cut short anywhere is refused or still sound")
 
 TEST_CASE("no changed byte of a TensorFlow Lite file brings the importer down") {
   for_each_bad_byte(small_file(), 1, survive);
+  for_each_bad_byte(branching().bytes(), 1, survive);
 }
 
 }  // namespace
