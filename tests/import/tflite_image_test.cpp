@@ -9,6 +9,7 @@
 #include "hone/trainer.hpp"
 #include "tests/import/tflite_file.hpp"
 #include "tests/support/check.hpp"
+#include "tests/support/damage.hpp"
 #include "tests/support/tensors.hpp"
 
 namespace hone {
@@ -355,6 +356,15 @@ TEST_CASE("an imported network trains: all its weights learn and the loss falls"
   double last = first;
   for (int i = 0; i < 30; ++i) last = must(trainer.step(batch)).loss;
   CHECK_LT(last, 0.5 * first);
+}
+
+// Numbers that come through a changed byte reach the rules: strides, groups, axes, paddings.
+TEST_CASE("no changed byte of a network on images brings the importer down") {
+  const auto survive = [](const std::string& bytes) {
+    const auto m = import_lite(bytes);
+    if (m.ok()) CHECK_OK(verify(m->graph));
+  };
+  for (const int32_t batch : {2, -1}) for_each_bad_byte(network(batch).bytes(), 1, survive);
 }
 
 }  // namespace
