@@ -151,6 +151,12 @@ Cutting read_strided_slice(ImportCtx& c, const schema::StridedSliceOptions& o) {
     c.fail("{} begins, {} ends, {} strides", begin.size(), end.size(), stride.size());
     return out;
   }
+  constexpr int64_t kLargest = int64_t{1} << 31;  // what an int32 holds, which bounds usually are
+  for (size_t k = 0; k < begin.size(); ++k)
+    if (std::max(begin[k], end[k]) > kLargest || std::min(begin[k], end[k]) < -kLargest) {
+      c.fail("entry {} is from {} to {}", k, begin[k], end[k]);
+      return out;
+    }
   int64_t named = 0;  // axes of the input that an entry stands for
   for (size_t k = 0; k < begin.size(); ++k)
     named += !bit(o.ellipsis_mask(), k) && !bit(o.new_axis_mask(), k);

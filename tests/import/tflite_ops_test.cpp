@@ -322,6 +322,17 @@ TEST_CASE("STRIDED_SLICE with its masks") {
   }
 }
 
+TEST_CASE("STRIDED_SLICE refuses bounds beyond what an extent can be") {
+  const auto wide = [](double v) { return tensor_of<int64_t>({1}, {v}); };
+  LiteFile f;
+  const int x = f.input("x", {4});
+  f.output(f.op(Builtin::STRIDED_SLICE,
+                {x, f.constant("begin", wide(0x1p62)), f.constant("end", wide(0x1p62)),
+                 f.constant("stride", wide(1))},
+                {4}, lite::StridedSliceOptionsT()));
+  CHECK_ERROR(f.import(), Code::invalid_model, "entry 0 is from 4611686018427387904");
+}
+
 TEST_CASE("TensorFlow Lite's padding") {
   const TensorData x = floats({1, 2, 3}), pairs = tensor_of<int32_t>({1, 2}, {2, 1});
   const TensorData like = floats({0, 0, 0, 0, 0, 0});
