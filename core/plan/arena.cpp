@@ -20,10 +20,6 @@ constexpr int64_t kMaxTotal = int64_t{1} << 60;
 
 size_t at(int32_t i) { return static_cast<size_t>(i); }
 
-int64_t round_up(int64_t bytes, int64_t alignment) {
-  return (bytes + alignment - 1) / alignment * alignment;
-}
-
 bool live_together(const Lifetime& a, const Lifetime& b) {
   return a.first <= b.last && b.first <= a.last;
 }

@@ -10,11 +10,6 @@ namespace hone {
 
 namespace {
 
-int64_t aligned(int64_t bytes) {
-  constexpr int64_t kAlign = static_cast<int64_t>(kAlignment);
-  return (bytes + kAlign - 1) / kAlign * kAlign;
-}
-
 // The steps as the planner sees them. Work counts in nanoseconds of a core that computes 40 and
 // moves 8 bytes in each: only the ratio matters, of arithmetic to what waits for memory.
 class Abstract {
@@ -26,7 +21,7 @@ class Abstract {
       if (p.buffers[i].kind == BufferKind::arena) {
         index_[i] = static_cast<int32_t>(list.bytes.size());
         buffer_of.push_back(static_cast<BufferId>(i));
-        list.bytes.push_back(aligned(p.buffers[i].bytes));
+        list.bytes.push_back(round_up(p.buffers[i].bytes));
       }
     std::vector<int> writers(p.buffers.size(), 0);
     for (const Step& s : p.steps)
@@ -104,7 +99,7 @@ class Abstract {
       const int32_t from = read_as[static_cast<size_t>(m.read)];
       if (to >= 0 && from >= 0) w.may_share.push_back({to, from});
     }
-    w.scratch = aligned(s.scratch_bytes);
+    w.scratch = round_up(s.scratch_bytes);
     w.cost = 1 + s.flops / 40 + bytes / 8;
     reads_at.push_back(std::move(reads_at_step));
     writes_at.push_back(std::move(writes_at_step));
@@ -116,8 +111,9 @@ class Abstract {
   std::vector<bool> overwritten_;  // states, by the steps so far
 };
 
-// Runs and lives become steps and buffers.
-void realise(Program& p, const Abstract& a, const Sequence& sequence, const Timeline& t) {
+// Runs and lives become steps and buffers; returns the buffer of each life.
+std::vector<BufferId> realise(Program& p, const Abstract& a, const Sequence& sequence,
+                              const Timeline& t) {
   std::vector<BufferId> id(t.instances.size());
   std::vector<bool> seen(a.list.bytes.size(), false);
   for (size_t i = 0; i < t.instances.size(); ++i) {
@@ -145,14 +141,12 @@ void realise(Program& p, const Abstract& a, const Sequence& sequence, const Time
     for (size_t i = 0; i < a.writes_at[s].size(); ++i)
       run.writes[static_cast<size_t>(a.writes_at[s][i])] =
           id[static_cast<size_t>(t.writes(k, a.list.steps[s])[i])];
-    if (done[s]) {
-      ++p.repeats.runs;
-      p.repeats.flops += run.flops;
-    }
+    if (done[s]) ++p.repeats.runs;
     done[s] = true;
     runs.push_back(std::move(run));
   }
   p.steps = std::move(runs);
+  return id;
 }
 
 // Lives of what is not in the arena, for the printed plan.
@@ -213,16 +207,28 @@ Result<Placed> pack(const WorkList& work, Recomputation runs, int64_t enough) {
 
 // Live bytes within the limit are not yet an arena within it: what packing loses is taken off the
 // limit and the runs are chosen again.
-Result<Placed> fit(const WorkList& work, int64_t limit) {
+// Nothing when the limit cannot be kept.
+Result<std::optional<Placed>> fit(const WorkList& work, int64_t limit) {
   constexpr int kTries = 6;
   int64_t room = limit;
   for (int i = 0; i < kTries; ++i) {
-    HONE_ASSIGN(Recomputation runs, recompute(work, room));
-    HONE_ASSIGN(Placed placed, pack(work, std::move(runs), limit));
-    if (placed.arena.bytes <= limit) return placed;
+    std::optional<Recomputation> runs = recompute_within(work, room);
+    if (!runs) break;
+    HONE_ENSURE(is_valid(work, runs->sequence));
+    HONE_ASSIGN(Placed placed, pack(work, std::move(*runs), limit));
+    if (placed.arena.bytes <= limit) return std::optional<Placed>(std::move(placed));
     room -= std::max<int64_t>(placed.arena.bytes - limit, limit / 1000);
   }
-  return Status(Code::out_of_memory, format("the steps were not packed into {} bytes", limit));
+  return std::optional<Placed>();
+}
+
+// Steps and buffers as they were before they got a place.
+Result<Program> lowered(const Program& p) {
+  if (!p.base) return internal("a program without a base cannot be planned anew");
+  Program out;
+  out.steps = p.base->steps;
+  out.buffers = p.base->buffers;
+  return out;
 }
 
 Result<Placed> tightest(const WorkList& work) { return pack(work, smallest(work), kNoLimit); }
@@ -232,50 +238,39 @@ Result<Placed> tightest(const WorkList& work) { return pack(work, smallest(work)
 Status place(Program& p, int64_t limit) {
   Abstract a(p);
   a.permute(p, better_order(a.list));
-  Result<Placed> placed = fit(a.list, limit);
-  if (!placed.ok() && placed.status().code() == Code::out_of_memory) {
-    HONE_ASSIGN(const Placed least, tightest(a.list));
-    if (least.arena.bytes > limit)
+  HONE_ASSIGN(std::optional<Placed> placed, fit(a.list, limit));
+  if (!placed) {
+    HONE_ASSIGN(placed, tightest(a.list));
+    if (placed->arena.bytes > limit)
       return Status(Code::out_of_memory,
                     format("the arena cannot be smaller than {} bytes, the limit leaves {}",
-                           least.arena.bytes, limit));
-    placed = std::move(least);
+                           placed->arena.bytes, limit));
   }
-  if (!placed.ok()) return placed.status();
   double once = 0;
   for (const Work& w : a.list.steps) once += w.cost;
-  realise(p, a, placed->runs.sequence, placed->timeline);
+  const Timeline& t = placed->timeline;
+  const std::vector<BufferId> buffer_of = realise(p, a, placed->runs.sequence, t);
   if (once > 0) p.repeats.extra_time = placed->runs.cost / once - 1;
   touch_others(p);
+  const size_t lives = placed->packing.instances.size();
+  for (size_t i = 0; i < lives; ++i) {
+    const size_t life = static_cast<size_t>(placed->packing.instances[i]);
+    p.buffers[static_cast<size_t>(buffer_of[life])].offset = placed->arena.offsets[i];
+  }
+  for (size_t i = 0; i < t.instances.size(); ++i) {  // what a life takes over has its place already
+    Buffer& b = p.buffers[static_cast<size_t>(buffer_of[i])];
+    if (b.shares != kNone) b.offset = p.buffers[static_cast<size_t>(b.shares)].offset;
+  }
   p.scratch_offsets.assign(p.steps.size(), -1);
-  // Instances were given their buffers in order; those that own bytes get their offset.
-  size_t lives = placed->packing.instances.size();
-  std::vector<int64_t> offset(placed->timeline.instances.size(), 0);
-  for (size_t i = 0; i < lives; ++i)
-    offset[static_cast<size_t>(placed->packing.instances[i])] = placed->arena.offsets[i];
   for (size_t i = 0; i < placed->packing.scratch_of.size(); ++i)
     p.scratch_offsets[static_cast<size_t>(placed->packing.scratch_of[i])] =
         placed->arena.offsets[lives + i];
-  const Timeline& t = placed->timeline;
-  for (size_t k = 0; k < p.steps.size(); ++k) {
-    const size_t s = static_cast<size_t>(placed->runs.sequence[k]);
-    for (size_t i = 0; i < a.writes_at[s].size(); ++i) {
-      int32_t owner = t.writes(k, a.list.steps[s])[i];
-      while (t.instances[static_cast<size_t>(owner)].shares >= 0)
-        owner = t.instances[static_cast<size_t>(owner)].shares;
-      const BufferId b = p.steps[k].writes[static_cast<size_t>(a.writes_at[s][i])];
-      p.buffers[static_cast<size_t>(b)].offset = offset[static_cast<size_t>(owner)];
-    }
-  }
   p.arena = std::move(placed->arena);
   return {};
 }
 
 Status replan(Program& p, int64_t limit) {
-  if (!p.base) return internal("a program without a base cannot be planned anew");
-  Program trial;
-  trial.steps = p.base->steps;
-  trial.buffers = p.base->buffers;
+  HONE_ASSIGN(Program trial, lowered(p));
   HONE_TRY(place(trial, limit));
   p.steps = std::move(trial.steps);
   p.buffers = std::move(trial.buffers);
@@ -286,10 +281,7 @@ Status replan(Program& p, int64_t limit) {
 }
 
 Result<int64_t> smallest_arena(const Program& p) {
-  if (!p.base) return internal("a program without a base cannot be planned anew");
-  Program trial;
-  trial.steps = p.base->steps;
-  trial.buffers = p.base->buffers;
+  HONE_ASSIGN(Program trial, lowered(p));
   Abstract a(trial);
   a.permute(trial, better_order(a.list));
   HONE_ASSIGN(const Placed placed, tightest(a.list));

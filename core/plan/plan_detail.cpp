@@ -12,11 +12,6 @@ namespace hone {
 
 namespace {
 
-int64_t aligned(int64_t bytes) {
-  constexpr int64_t kAlign = static_cast<int64_t>(kAlignment);
-  return (bytes + kAlign - 1) / kAlign * kAlign;
-}
-
 class Describer {
  public:
   explicit Describer(const Program& p) : p_(p), g_(p.graph) {}
@@ -204,7 +199,7 @@ class Describer {
       for (size_t k = 0; k < chain.size(); ++k) {
         const Buffer& b = p_.buffers[static_cast<size_t>(chain[k])];
         PlanBuffer out;
-        out.bytes = aligned(owner.bytes);
+        out.bytes = round_up(owner.bytes);
         out.offset = owner.offset;
         out.first = b.first;
         out.last = k + 1 < chain.size() ? p_.buffers[static_cast<size_t>(chain[k + 1])].first - 1
@@ -225,7 +220,7 @@ class Describer {
       PlanBuffer out;
       out.name = "scratch of " + out_.steps[i].name;
       out.use = PlanUse::work;
-      out.bytes = aligned(p_.steps[i].scratch_bytes);
+      out.bytes = round_up(p_.steps[i].scratch_bytes);
       out.offset = p_.scratch_offsets[i];
       out.first = out.last = static_cast<int32_t>(i);
       out_.buffers.push_back(std::move(out));

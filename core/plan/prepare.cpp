@@ -47,7 +47,11 @@ Status CopyKernel::run(const StepArgs& args) {
 
 class Preparer final : public Lowering {
  public:
-  Preparer(Graph g, const PrepareOptions& options) : options_(options) { p_.graph = std::move(g); }
+  /// `pack`: whether weights may be copied into a kernel's own layout.
+  Preparer(Graph g, const PrepareOptions& options, bool pack) : options_(options), pack_(pack) {
+    p_.graph = std::move(g);
+  }
+  bool has_packed() const { return p_.packed_bytes > 0; }
 
   Result<Program> run() {
     index_values();
@@ -78,7 +82,7 @@ class Preparer final : public Lowering {
   }
   bool is_fixed(ValueId v) const override {
     const ValueInfo& info = p_.graph.value(root(v));
-    if (!options_.pack) return false;
+    if (!pack_) return false;
     return info.kind == ValueKind::constant ||
            (info.kind == ValueKind::state && !updated_[static_cast<size_t>(root(v))]);
   }
@@ -288,6 +292,7 @@ class Preparer final : public Lowering {
   }
 
   PrepareOptions options_;
+  const bool pack_;
   Program p_;
   std::vector<BufferId> buffer_of_;
   std::vector<bool> updated_;
@@ -297,7 +302,13 @@ class Preparer final : public Lowering {
 }  // namespace
 
 Result<Program> prepare(Graph graph, const PrepareOptions& options) {
-  return Preparer(std::move(graph), options).run();
+  if (options.memory_limit == kNoLimit) return Preparer(std::move(graph), options, true).run();
+  Preparer packing(graph, options, true);
+  Result<Program> p = packing.run();
+  // Packed copies are the first to go when memory is short.
+  if (!p.ok() && p.status().code() == Code::out_of_memory && packing.has_packed())
+    return Preparer(std::move(graph), options, false).run();
+  return p;
 }
 
 }  // namespace hone

@@ -45,7 +45,6 @@ struct Base {
 /// What meeting a memory limit took.
 struct Repeats {
   int32_t runs = 0;       ///< Steps that are run again.
-  double flops = 0;       ///< Floating-point operations of those.
   double extra_time = 0;  ///< Their share of the estimated time of all steps without a limit.
 };
 
@@ -69,7 +68,6 @@ struct PrepareOptions {
   int threads = 1;
   int64_t memory_limit =
       kNoLimit;            ///< Bytes of arena and packed weights; met by running steps again.
-  bool pack = true;        ///< Whether weights may be copied into a kernel's own layout.
   bool keep_base = false;  ///< For `replan`.
 };
 

@@ -2,6 +2,8 @@
 // Which steps to run a second time so that training fits into less memory.
 #pragma once
 
+#include <optional>
+
 #include "core/plan/timeline.hpp"
 
 namespace hone {
@@ -20,6 +22,11 @@ struct Recomputation {
   int64_t peak = 0;  ///< Largest sum of live bytes.
   double cost = 0;   ///< Of all runs; the steps' own cost when nothing is repeated.
 };
+
+/// As `recompute`, without looking for what would have fitted instead: that takes longer than to
+/// see that a limit is too small.
+std::optional<Recomputation> recompute_within(const WorkList& work, int64_t limit,
+                                              const RecomputeOptions& options = {});
 
 /// The cheapest sequence found whose peak is at most `limit` bytes. Errors: out_of_memory (with the
 /// smallest peak that was found instead).

@@ -79,13 +79,9 @@ void follow(const WorkList& work, std::span<const int32_t> sequence, Timeline& t
   }
   int64_t live = 0;
   t.peak = 0;
-  t.peak_at = 0;
   for (size_t p = 0; p < sequence.size(); ++p) {
     live += t.change[p];
-    const int64_t here = live + work.steps[static_cast<size_t>(sequence[p])].scratch;
-    if (here <= t.peak) continue;
-    t.peak = here;
-    t.peak_at = static_cast<int32_t>(p);
+    t.peak = std::max(t.peak, live + work.steps[static_cast<size_t>(sequence[p])].scratch);
   }
 }
 

@@ -45,7 +45,6 @@ struct Timeline {
   std::vector<int32_t> operands;      ///< Instances read, then written, position by position.
   std::vector<size_t> first_operand;  ///< By position.
   int64_t peak = 0;                   ///< Largest sum of live bytes, scratch included.
-  int32_t peak_at = 0;                ///< The first position where it is reached.
   double cost = 0;
 
   /// Instances that position `p` reads and writes, as in Work.

@@ -67,30 +67,21 @@ void Engine::set_memory_limit(int64_t bytes) {
   arena_ = TensorData();
 }
 
-// Within the limit, giving up in turn what costs least: weights in a layout of their own, then the
-// other programs.
+// Within the limit, giving up the other programs where it must be.
 Result<Program> Engine::prepare_within(const Graph& graph, const CompileOptions& options) {
   PrepareOptions o;
   o.backend = options_.kernels == Kernels::best ? &default_backend() : nullptr;
   o.threads = pool_->size();
   o.keep_base = options.replans;
   if (options_.memory_limit == 0 || options.unlimited) return prepare(graph, o);
-  const auto attempt = [&](bool pack) {
-    o.pack = pack;
+  const auto attempt = [&] {
     o.memory_limit = std::max<int64_t>(0, options_.memory_limit - fixed_bytes() - options.reserved);
     return prepare(graph, o);
   };
-  const auto too_small = [](const Result<Program>& p) {
-    return !p.ok() && p.status().code() == Code::out_of_memory;
-  };
-  Result<Program> p = attempt(true);
-  if (too_small(p)) p = attempt(false);
-  if (too_small(p) && cached_bytes() > 0) {
-    for (auto* cache : caches) cache->clear();
-    p = attempt(true);
-    if (too_small(p)) p = attempt(false);
-  }
-  return p;
+  Result<Program> p = attempt();
+  if (p.ok() || p.status().code() != Code::out_of_memory || cached_bytes() == 0) return p;
+  for (auto* cache : caches) cache->clear();
+  return attempt();
 }
 
 Result<std::unique_ptr<Compiled>> Engine::compile(Graph graph, const CompileOptions& options) {

@@ -9,7 +9,7 @@ namespace hone {
 namespace {
 
 struct States {
-  int64_t parameters = 0, optimizer = 0, sums = 0, other = 0, trained = 0;
+  int64_t parameters = 0, optimizer = 0, other = 0, trained = 0;
 };
 
 States count(const StateStore& store, const Graph& g) {
@@ -27,23 +27,6 @@ States count(const StateStore& store, const Graph& g) {
     }
   }
   return s;
-}
-
-// The batch with half as many samples, uninitialised: good for planning only.
-Result<std::vector<NamedTensor>> halved(std::span<const NamedTensor> batch) {
-  std::vector<NamedTensor> out;
-  int64_t samples = -1;
-  for (const NamedTensor& t : batch) {
-    if (!t.data.defined() || t.data.shape().rank() == 0 || t.data.shape()[0] < 2 ||
-        (samples >= 0 && samples != t.data.shape()[0]))
-      return invalid("the batch cannot be halved");
-    samples = t.data.shape()[0];
-    Shape shape = t.data.shape();
-    shape[0] = samples / 2;
-    out.push_back({t.name, TensorData::borrow({t.data.dtype(), shape}, t.data.data(), nullptr)});
-  }
-  if (samples < 0) return invalid("the batch cannot be halved");
-  return out;
 }
 
 std::string amount(int64_t bytes) { return format("{} bytes ({})", bytes, bytes_text(bytes)); }
@@ -83,9 +66,9 @@ Status Trainer::Impl::explain_limit(std::span<const NamedTensor> batch, TrainFor
   if (options.clip_norm > 0)
     suggest(format("without clip_norm the gradients, {}, need not all be kept at once",
                    bytes_text(s.trained)));
-  Result<std::vector<NamedTensor>> half = halved(batch);
-  if (half.ok() && least_now.arena * 2 > s.optimizer) {
-    const Result<Least> smaller = least(*half, form);
+  const Result<int64_t> samples = leading_extent(batch);
+  if (samples.ok() && *samples > 1 && least_now.arena * 2 > s.optimizer) {
+    const Result<Least> smaller = least(rows_of(batch, 0, *samples / 2), form);
     if (smaller.ok())
       suggest(
           format("half the batch, or micro_batches = 2, works within {}", amount(smaller->total)));
