@@ -54,15 +54,6 @@ std::optional<double> ImportCtx::number(int i) const {
   return is_float(t->dtype()) ? t->at(0) : static_cast<double>(t->int_at(0));
 }
 
-bool ImportCtx::require(int count) {
-  for (int i = 0; i < count; ++i)
-    if (!has(i)) {
-      fail("input {} is missing", i);
-      return false;
-    }
-  return true;
-}
-
 bool ImportCtx::has_attr(std::string_view name) const {
   for (const AttributeProto& a : node_.attributes)
     if (a.name == name) return true;

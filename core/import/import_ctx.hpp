@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/import/onnx_proto.hpp"
+#include "core/import/rule_problems.hpp"
 #include "hone/onnx.hpp"
 #include "hone/op_attrs.hpp"
 #include "hone/op_table.hpp"
@@ -40,7 +41,7 @@ struct ImportState {
 
 /// One node of the file. Rules read inputs and attributes, emit through `b` and set each output.
 /// Errors stick: a rule may go on after one, what it emits is dropped.
-class ImportCtx {
+class ImportCtx : public RuleProblems<ImportCtx> {
  public:
   /// `wanted` tells for each output whether anything reads it.
   ImportCtx(ImportState& state, const ImportRule& rule, const NodeProto& node, int64_t opset,
@@ -68,8 +69,6 @@ class ImportCtx {
   std::optional<std::vector<int64_t>> ints(int i) const;
   /// A constant's only element.
   std::optional<double> number(int i) const;
-  /// Fails unless there are at least `count` inputs and none of the first is left out.
-  bool require(int count);
 
   // ---- attributes; one of another type than asked for is an error
   const AttributeProto* attribute(std::string_view name, AttributeType type);
@@ -113,24 +112,7 @@ class ImportCtx {
   }
   Result<TensorData> tensor(const TensorProto& t) { return state_.tensors.read(t); }
 
-  // ---- problems
-  /// The file contradicts itself or ONNX.
-  template <class... A>
-  void fail(std::string_view fmt, const A&... args) {
-    if (status_.ok()) status_ = invalid_model(fmt, args...);
-  }
-  void fail(Status status) {
-    if (status_.ok()) status_ = std::move(status);
-  }
-  /// Understood, but not offered: "with its second output".
-  template <class... A>
-  void unsupported(std::string_view fmt, const A&... args) {
-    if (missing_.empty()) missing_ = format(fmt, args...);
-  }
-
   // ---- for the importer
-  const Status& status() const { return status_; }
-  const std::string& missing() const { return missing_; }
   Value out(int k) const { return outs_[static_cast<size_t>(k)]; }
   /// The name of an attribute that the rule did not look at, or "".
   std::string_view unread_attribute() const;
@@ -145,8 +127,6 @@ class ImportCtx {
   std::vector<bool> wanted_;
   std::vector<Value> outs_;
   std::vector<bool> read_;
-  Status status_;
-  std::string missing_;
 };
 
 /// How one operator of ONNX, from one version on, is said with Hone's. The rule with the highest

@@ -202,17 +202,8 @@ std::vector<int64_t> ImportCtx::fixed_ints(int i, std::string_view what) {
 int64_t ImportCtx::fixed_int(int i, std::string_view what) {
   const std::vector<int64_t> v = fixed_ints(i, what);
   if (v.size() == 1) return v[0];
-  if (missing_.empty()) fail("{}: expected one number, got {}", what, v.size());
+  if (missing().empty()) fail("{}: expected one number, got {}", what, v.size());
   return 0;
-}
-
-bool ImportCtx::require(int count) {
-  for (int i = 0; i < count; ++i)
-    if (!has(i)) {
-      fail("input {} is missing", i);
-      return false;
-    }
-  return true;
 }
 
 bool ImportCtx::require_rank(int i, int wanted) {

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "core/import/onnx_weights.hpp"
+#include "core/import/rule_problems.hpp"
 #include "core/import/tflite_file.hpp"
 #include "hone/op_attrs.hpp"
 #include "hone/op_table.hpp"
@@ -74,7 +75,7 @@ struct Operands {
 
 /// One operator of the file. Rules read inputs and options, emit through `b` and set each output.
 /// Errors stick: a rule may go on after one, what it emits is dropped.
-class ImportCtx {
+class ImportCtx : public RuleProblems<ImportCtx> {
  public:
   ImportCtx(ImportState& state, const ImportRule& rule, const schema::Operator& o);
 
@@ -105,8 +106,6 @@ class ImportCtx {
   /// As `ints` and `number`; `unsupported` when the input is computed.
   std::vector<int64_t> fixed_ints(int i, std::string_view what);
   int64_t fixed_int(int i, std::string_view what);
-  /// Fails unless there are at least `count` inputs and none of the first is left out.
-  bool require(int count);
   /// Fails unless input i has `rank` axes.
   bool require_rank(int i, int rank);
   /// Input i as i64, for shapes and the like.
@@ -139,23 +138,6 @@ class ImportCtx {
   Value cast(Value v, DType from, DType to);
   Value scalar_like(int i, double v) { return b.scalar(v, dtype(i)); }
 
-  // ---- problems
-  /// The file contradicts itself or the format.
-  template <class... A>
-  void fail(std::string_view fmt, const A&... args) {
-    if (status_.ok()) status_ = invalid_model(fmt, args...);
-  }
-  void fail(Status status) {
-    if (status_.ok()) status_ = std::move(status);
-  }
-  /// Understood, but not offered: "with axes that are computed".
-  template <class... A>
-  void unsupported(std::string_view fmt, const A&... args) {
-    if (missing_.empty()) missing_ = format(fmt, args...);
-  }
-  const Status& status() const { return status_; }
-  const std::string& missing() const { return missing_; }
-
  private:
   int tensor(int i) const { return inputs_[static_cast<size_t>(i)]; }
   Held& held(int i) const { return state_.held[static_cast<size_t>(tensor(i))]; }
@@ -165,8 +147,6 @@ class ImportCtx {
   ImportState& state_;
   const schema::Operator& op_;
   std::span<const int32_t> inputs_, outputs_;
-  Status status_;
-  std::string missing_;
 };
 
 /// How one operator is said with Hone's.

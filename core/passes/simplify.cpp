@@ -28,22 +28,14 @@ void add_counts(SimplifyReport& to, std::string_view rule, int64_t times) {
   to.rules.push_back({rule, times});
 }
 
-// Calls f on each body of a node.
-class Bodies final : public AttrVisitor {
+// The bodies of a node.
+class Bodies final : public SomeFields {
  public:
   std::vector<GraphPtr> found;
-  void field(std::string_view, bool&) override {}
-  void field(std::string_view, int64_t&) override {}
-  void field(std::string_view, double&) override {}
-  void field(std::string_view, std::string&) override {}
-  void field(std::string_view, std::vector<int64_t>&) override {}
-  void field(std::string_view, std::vector<double>&) override {}
-  void field(std::string_view, DType&) override {}
-  void field(std::string_view, TensorData&) override {}
+  using SomeFields::field;
   void field(std::string_view, GraphPtr& v) override {
     if (v) found.push_back(v);
   }
-  void enum_field(std::string_view, int&, std::span<const std::string_view>) override {}
 };
 
 void count_nodes(const Graph& g, std::map<std::string_view, int64_t>& counts) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Importing: names, weights, dimensions, functions, and files that are wrong.
 #include "tests/import/onnx_file.hpp"
+#include "tests/import/values.hpp"
 #include "tests/support/check.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/support/tensors.hpp"
@@ -20,12 +21,6 @@ OnnxFile linear() {
   f.node("MatMul", {"x", "w"}, {"m"}, {}, "/fc/MatMul");
   f.node("Add", {"m", "b"}, {"a"}).node("Sub", {"a", "one"}, {"y"});
   return f;
-}
-
-const ValueInfo& value(const Model& m, std::string_view name) {
-  const ValueId id = m.graph.find(name);
-  REQUIRE_NE(id, kNone);
-  return m.graph.value(id);
 }
 
 TEST_CASE("inputs, weights and nodes keep their names, dimensions theirs") {

@@ -2,6 +2,7 @@
 // Importing TensorFlow Lite: names, weights, what is refused, and files that are wrong.
 #include "hone/onnx.hpp"
 #include "tests/import/tflite_file.hpp"
+#include "tests/import/values.hpp"
 #include "tests/support/check.hpp"
 #include "tests/support/damage.hpp"
 #include "tests/support/temp_dir.hpp"
@@ -26,12 +27,6 @@ LiteFile linear() {
   const int one = f.constant("one", tensor_of<float>({}, {1}));
   f.output(f.op(Builtin::SUB, {h, one}, {-1, 3}, lite::SubOptionsT()));
   return f;
-}
-
-const ValueInfo& value(const Model& m, std::string_view name) {
-  const ValueId id = m.graph.find(name);
-  REQUIRE_NE(id, kNone);
-  return m.graph.value(id);
 }
 
 TEST_CASE("a TensorFlow Lite model computes, and its tensors keep their names") {

@@ -71,12 +71,7 @@ std::string table() {
 TEST_CASE("the table of operators says what is there") {
   for (const OpDef* op : all_ops())
     if (!op->has_bodies && types_run(*op) == 0) return;  // a selection of the cases is run
-  const std::string path = source_path("core/ops/OPERATORS.md"), now = table();
-  if (std::getenv("HONE_UPDATE_DOCS")) std::ofstream(path) << now;
-  std::ostringstream there;
-  there << std::ifstream(path).rdbuf();
-  CHECK_MESSAGE(there.str() == now,
-                "run hone_test_ops with HONE_UPDATE_DOCS=1 and commit the file");
+  check_written("core/ops/OPERATORS.md", table(), "hone_test_ops");
 }
 
 }  // namespace hone::test
