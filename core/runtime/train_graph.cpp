@@ -21,7 +21,7 @@ class Writer {
     Graph& g = out_.graph;
     Value weight;
     if (form == TrainForm::accumulate) {
-      HONE_ASSIGN(weight, append_weight(targets));
+      HONE_ASSIGN(weight, append_weight());
     }
     g.outputs.clear();
     b_.output(loss, "loss");
@@ -39,11 +39,10 @@ class Writer {
  private:
   Result<Value> append_loss(std::span<const std::pair<std::string, TensorType>> targets) {
     Graph& g = out_.graph;
-    NamedValues outputs, values;
-    for (const GraphOutput& o : g.outputs) outputs.add(o.name, Value(&b_, o.value));
-    for (const auto& [name, type] : targets) values.add(name, b_.input(type, name));
+    for (const GraphOutput& o : g.outputs) outputs_.add(o.name, Value(&b_, o.value));
+    for (const auto& [name, type] : targets) targets_.add(name, b_.input(type, name));
     b_.set_scope("loss");
-    HONE_ASSIGN(const Value loss, options_.loss(b_, outputs, values));
+    HONE_ASSIGN(const Value loss, options_.loss(b_, outputs_, targets_));
     if (!b_.status().ok()) return b_.status();
     if (!loss.valid() || !is_float(loss.dtype()) || loss.shape().numel() != 1)
       return invalid("the loss must be a floating-point scalar, it is {}", loss.type());
@@ -51,8 +50,8 @@ class Writer {
   }
 
   // How much the mean over this batch counts: targets if the caller counts them, else samples.
-  Result<Value> append_weight(std::span<const std::pair<std::string, TensorType>> targets) {
-    Graph& g = out_.graph;
+  Result<Value> append_weight() {
+    const Graph& g = out_.graph;
     if (!options_.count_targets) {
       int64_t samples = 1;
       for (ValueId v : g.inputs)
@@ -62,11 +61,8 @@ class Writer {
         }
       return b_.scalar(static_cast<double>(samples), DType::f32);
     }
-    NamedValues outputs, values;
-    for (const GraphOutput& o : g.outputs) outputs.add(o.name, Value(&b_, o.value));
-    for (const auto& [name, type] : targets) values.add(name, Value(&b_, g.find(name)));
     b_.set_scope("count");
-    HONE_ASSIGN(const Value count, options_.count_targets(b_, outputs, values));
+    HONE_ASSIGN(const Value count, options_.count_targets(b_, outputs_, targets_));
     if (!b_.status().ok()) return b_.status();
     if (!count.valid() || count.shape().numel() != 1)
       return invalid("the number of targets must be a scalar, it is {}", count.type());
@@ -122,13 +118,12 @@ class Writer {
   Result<TrainGraph> apply(const Graph& model) {
     Graph& g = out_.graph;
     HONE_ASSIGN(const Value total, weight_sum());
-    std::vector<Value> wrt, sums, grads;
+    std::vector<Value> wrt, grads;
     for (ValueId v : model.states(StateRole::parameter)) {
       const ValueInfo& info = model.value(v);
       if (!info.trainable || !is_float(info.type.dtype)) continue;
       wrt.push_back(b_.state(StateRole::parameter, info.data, info.name));
       HONE_ASSIGN(const Value sum, moment(wrt.back(), kSumSuffix));
-      sums.push_back(sum);
       grads.push_back(ops::cast(sum / ops::cast(total, sum.dtype()), info.type.dtype));
     }
     HONE_TRY(append_updates(wrt, std::move(grads)));
@@ -202,6 +197,7 @@ class Writer {
   const TrainerOptions& options_;
   TrainGraph out_;
   Builder b_;
+  NamedValues outputs_, targets_;  // of the model and the batch, as losses see them
   Value weight_;
 };
 
