@@ -8,6 +8,7 @@
 #include "backends/cpu/gemm_recurrent.hpp"
 #include "backends/cpu/onednn.hpp"
 #include "backends/cpu/onednn_threadpool.hpp"
+#include "backends/cpu/pointwise.hpp"
 #include "backends/cpu/xnnpack.hpp"
 
 namespace hone {
@@ -20,16 +21,17 @@ using cpu::Implementation;
 constexpr Implementation kImplementations[] = {
 #if HONE_HAVE_ONEDNN
     {Family::onednn, &op::matmul, cpu::onednn_accepts_matmul, cpu::onednn_lower_matmul},
-    {Family::onednn, &op::conv, cpu::onednn_accepts_conv, cpu::onednn_lower_conv},
-    {Family::onednn, &op::conv_input_grad, cpu::onednn_accepts_conv,
+    {Family::onednn, &op::conv, cpu::onednn_accepts_conv, nullptr, cpu::onednn_lower_conv,
+     cpu::kTailNorm | cpu::kTailAdd | cpu::kTailBound},
+    {Family::onednn, &op::conv_input_grad, cpu::onednn_accepts_conv, nullptr,
      cpu::onednn_lower_conv_input_grad},
-    {Family::onednn, &op::conv_weight_grad, cpu::onednn_accepts_conv,
+    {Family::onednn, &op::conv_weight_grad, cpu::onednn_accepts_conv, nullptr,
      cpu::onednn_lower_conv_weight_grad},
 #endif
 #if HONE_HAVE_XNNPACK
-    // Lowered by XnnpackRegion.
-    {Family::xnnpack, &op::matmul, cpu::xnnpack_accepts_matmul, nullptr},
-    {Family::xnnpack, &op::conv, cpu::xnnpack_accepts_conv, nullptr},
+    {Family::xnnpack, &op::matmul, cpu::xnnpack_accepts_matmul, cpu::xnnpack_lower_matmul},
+    {Family::xnnpack, &op::conv, cpu::xnnpack_accepts_conv, nullptr, cpu::xnnpack_lower_conv,
+     cpu::kTailBound},
 #endif
 #if HONE_HAVE_HIGHWAY
     {Family::gemm, &op::matmul, cpu::accepts_matmul, cpu::lower_matmul},
@@ -49,68 +51,64 @@ constexpr Implementation kImplementations[] = {
     {Family::gemm, nullptr, nullptr, nullptr},  // so that the list is never empty
 };
 
-#if HONE_HAVE_XNNPACK
-constexpr Implementation kPointwise = {Family::xnnpack, nullptr, cpu::xnnpack_accepts_pointwise,
-                                       nullptr};
-#endif
-
 class CpuBackend final : public Backend {
  public:
   CpuBackend() = default;
   explicit CpuBackend(Family only) : all_(false), only_(only) {}
 
   std::string_view name() const override { return "cpu"; }
-  bool claims(const Graph& g, NodeId node) const override { return choose(g, node) != nullptr; }
-  Status lower(Lowering& to, std::span<const NodeId> region) const override {
+  // What no implementation accepts runs on its reference kernel, among the others.
+  bool claims(const Graph&, NodeId) const override { return true; }
+  Status lower(Lowering& to, std::span<const NodeId> nodes) const override {
 #if HONE_HAVE_ONEDNN
     const cpu::OnednnConcurrency concurrency(to.threads());
 #endif
-    std::vector<const Implementation*> chosen;
-    for (NodeId id : region) chosen.push_back(choose(to.graph(), id));
-#if HONE_HAVE_XNNPACK
-    std::vector<NodeId> on_xnnpack;
-    for (size_t k = 0; k < region.size(); ++k)
-      if (chosen[k] && chosen[k]->family == Family::xnnpack) on_xnnpack.push_back(region[k]);
-    cpu::XnnpackRegion xnnpack(to, std::move(on_xnnpack));
-#endif
-    for (size_t k = 0; k < region.size(); ++k) {
-      HONE_ENSURE(chosen[k] != nullptr);
-#if HONE_HAVE_XNNPACK
-      if (chosen[k]->family == Family::xnnpack) {
-        HONE_TRY(xnnpack.lower(region[k]));
+    const Graph& g = to.graph();
+    cpu::Region region(to, nodes);
+    const std::vector<cpu::Group> groups =
+        region.fuse([&](NodeId n) { return !choose(g, n) && is_pointwise(g, n); },
+                    [&](NodeId n) {
+                      const Implementation* i = choose(g, n);
+                      return i ? i->tail : 0;
+                    });
+    for (const cpu::Group& group : groups) {
+      Status s = lower_group(region, group);
+      if (s.code() != Code::unsupported || group.nodes.size() == 1) {
+        HONE_TRY(s);
         continue;
       }
-#endif
-      HONE_TRY(chosen[k]->lower(to, region[k]));
+      for (NodeId n : group.nodes) HONE_TRY(lower_group(region, {{n}, {}}));
     }
+    region.finish();
     return {};
   }
 
  private:
-  const Implementation* choose(const Graph& g, NodeId id, [[maybe_unused]] int depth = 0) const {
+  const Implementation* choose(const Graph& g, NodeId id) const {
     const Node& n = g.node(id);
     for (const Implementation& i : kImplementations)
       if (i.op == n.op && (all_ || i.family == only_) && i.accepts(g, n)) return &i;
-#if HONE_HAVE_XNNPACK
-    if (cpu::xnnpack_accepts_pointwise(g, n) && follows_xnnpack(g, n, depth)) return &kPointwise;
-#endif
     return nullptr;
   }
-
-#if HONE_HAVE_XNNPACK
-  // Whether an operand comes from an XNNPACK convolution, with at most some element-wise operators
-  // between: then it is in that layout.
-  bool follows_xnnpack(const Graph& g, const Node& n, int depth) const {
-    constexpr int kFarthest = 4;
-    return depth < kFarthest && std::any_of(n.inputs.begin(), n.inputs.end(), [&](ValueId v) {
-             if (g.value(v).kind != ValueKind::node) return false;
-             const Node& from = g.node(g.value(v).producer);
-             if (from.op != &op::conv && !cpu::xnnpack_accepts_pointwise(g, from)) return false;
-             const Implementation* i = choose(g, g.value(v).producer, depth + 1);
-             return i && i->family == Family::xnnpack;
-           });
-  }
+  bool is_pointwise([[maybe_unused]] const Graph& g, [[maybe_unused]] NodeId id) const {
+#if HONE_HAVE_HIGHWAY
+    return cpu::accepts_pointwise(g, g.node(id));
+#else
+    return false;
 #endif
+  }
+
+  Status lower_group(cpu::Region& region, const cpu::Group& group) const {
+    const Graph& g = region.graph();
+    const NodeId id = group.nodes[0];
+    const Implementation* chosen = choose(g, id);
+    if (chosen && chosen->lower_group) return chosen->lower_group(region, group);
+#if HONE_HAVE_HIGHWAY
+    if (!chosen && is_pointwise(g, id)) return cpu::lower_pointwise(region, group);
+#endif
+    for (ValueId v : g.node(id).inputs) region.plain(v, id);
+    return chosen ? chosen->lower(region.to(), id) : region.to().add_reference(id);
+  }
 
   bool all_ = true;
   Family only_{};
@@ -124,7 +122,11 @@ const Backend& default_backend() {
 }
 
 const Backend* cpu::backend_of(Family family) {
-  static const CpuBackend onednn(Family::onednn), xnnpack(Family::xnnpack), gemm(Family::gemm);
+  static const CpuBackend onednn(Family::onednn), xnnpack(Family::xnnpack), gemm(Family::gemm),
+      vector(Family::vector);
+#if HONE_HAVE_HIGHWAY
+  if (family == Family::vector) return &vector;
+#endif
   const bool built =
       std::any_of(std::begin(kImplementations), std::end(kImplementations),
                   [&](const Implementation& i) { return i.op && i.family == family; });

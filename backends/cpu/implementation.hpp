@@ -8,14 +8,23 @@
 namespace hone::cpu {
 
 /// Where implementations come from.
-enum class Family : uint8_t { onednn, xnnpack, gemm };
+enum class Family : uint8_t { onednn, xnnpack, gemm, vector };
+
+class Region;
+struct Group;
 
 struct Implementation {
   Family family;
   const OpDef* op;
   /// Whether it can run this node; types, attributes and the processor are known.
   bool (*accepts)(const Graph& g, const Node& node);
+  /// Lowers a node whose operands are all in row-major order; null where `lower_group` does it.
   Status (*lower)(Lowering& to, NodeId node);
+  /// Lowers a node with what is fused to it, choosing the order of its images. An unsupported
+  /// status before it has added a step: the nodes are then lowered one by one.
+  Status (*lower_group)(Region& region, const Group& group) = nullptr;
+  /// What may be fused behind it: bits of TailPart.
+  int tail = 0;
 };
 
 /// What most implementations want of a node's tensors.

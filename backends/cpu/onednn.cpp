@@ -52,6 +52,18 @@ Result<Layout> Layout::plain(std::span<const int64_t> dims) {
   return strided(dims, strides.dims());
 }
 
+Result<Layout> Layout::channels_last(std::span<const int64_t> dims) {
+  std::vector<int64_t> strides(dims.size());
+  int64_t stride = dims[1];
+  for (size_t i = dims.size(); i-- > 2;) {
+    strides[i] = stride;
+    stride *= dims[i];
+  }
+  strides[0] = stride;
+  strides[1] = 1;
+  return strided(dims, strides);
+}
+
 Result<Layout> Layout::any(std::span<const int64_t> dims) {
   dnnl_memory_desc_t md = nullptr;
   HONE_TRY(

@@ -6,7 +6,7 @@
 
 #include <initializer_list>
 
-#include "backends/cpu/implementation.hpp"
+#include "backends/cpu/region.hpp"
 #include "oneapi/dnnl/dnnl.h"
 
 namespace hone::cpu {
@@ -18,6 +18,8 @@ class Layout {
   /// Row-major, or with explicit strides in elements.
   static Result<Layout> plain(std::span<const int64_t> dims);
   static Result<Layout> strided(std::span<const int64_t> dims, std::span<const int64_t> strides);
+  /// Axes (N, C, spatial..) stored as (N, spatial.., C).
+  static Result<Layout> channels_last(std::span<const int64_t> dims);
   /// To be chosen by the primitive.
   static Result<Layout> any(std::span<const int64_t> dims);
   /// A copy of what a primitive descriptor says.
@@ -75,9 +77,9 @@ Result<BufferId> in_layout(Lowering& to, ValueId v, const Layout& stored, const 
                            NodeId node);
 
 bool onednn_accepts_conv(const Graph& g, const Node& node);
-Status onednn_lower_conv(Lowering& to, NodeId node);
-Status onednn_lower_conv_input_grad(Lowering& to, NodeId node);
-Status onednn_lower_conv_weight_grad(Lowering& to, NodeId node);
+Status onednn_lower_conv(Region& region, const Group& group);
+Status onednn_lower_conv_input_grad(Region& region, const Group& group);
+Status onednn_lower_conv_weight_grad(Region& region, const Group& group);
 bool onednn_accepts_matmul(const Graph& g, const Node& node);
 Status onednn_lower_matmul(Lowering& to, NodeId node);
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution and its adjoints on oneDNN. The primitive chooses the layouts; what is stored
-// otherwise is reordered by steps of its own.
+// Convolution and its adjoints on oneDNN, on channels-last images. The primitive chooses the layout
+// of the weights; what is stored otherwise is reordered by steps of its own.
 #if HONE_HAVE_ONEDNN
+
+#include <cmath>
 
 #include "backends/cpu/onednn.hpp"
 #include "hone/window.hpp"
@@ -39,52 +41,120 @@ struct Conv {
   }
 };
 
-// A tensor of the graph in the layout that the primitive wants.
-struct Stored {
-  Layout plain, wanted;
-  bool same() const { return plain.same(wanted); }
-};
-Result<Stored> stored(std::span<const int64_t> dims, const_dnnl_primitive_desc_t pd,
-                      dnnl_query_t what) {
-  Stored s;
-  HONE_ASSIGN(s.plain, Layout::plain(dims));
-  HONE_ASSIGN(s.wanted, Layout::of(pd, what));
-  return s;
-}
-
-// Adds the primitive with reads in its layouts, its result reordered back if need be.
-Status add(Lowering& to, NodeId id, const_dnnl_primitive_desc_t pd, std::vector<Operand> reads,
-           int out_arg, Stored out, std::string_view kind) {
-  const ValueId v = to.graph().node(id).outputs[0];
-  const BufferId direct = out.same() ? to.of(v) : to.temporary(out.wanted.bytes());
-  std::vector<Operand> writes;
-  HONE_ASSIGN(Layout layout, out.wanted.clone());
-  writes.push_back({out_arg, direct, std::move(layout)});
-  HONE_TRY(add_primitive(to, pd, std::move(reads), std::move(writes), id, kind));
-  return out.same() ? Status() : add_reorder(to, direct, out.wanted, to.of(v), out.plain, id);
-}
-
-Status read(Lowering& to, NodeId id, size_t input, int arg, Stored s, std::vector<Operand>& reads) {
-  HONE_ASSIGN(const BufferId b,
-              in_layout(to, to.graph().node(id).inputs[input], s.plain, s.wanted, id));
-  reads.push_back({arg, b, std::move(s.wanted)});
-  return {};
-}
-
+// Images are channels-last, weights as the primitive likes them.
 struct Asked {
   Layout x, w, y;
 };
 Result<Asked> ask(const Conv& c) {
   Asked a;
-  HONE_ASSIGN(a.x, Layout::any(c.x));
+  HONE_ASSIGN(a.x, Layout::channels_last(c.x));
   HONE_ASSIGN(a.w, Layout::any(c.w));
-  HONE_ASSIGN(a.y, Layout::any(c.y));
+  HONE_ASSIGN(a.y, Layout::channels_last(c.y));
   return a;
 }
 
-Result<PrimitiveDesc> forward_desc(const Conv& c, const Layout* bias, dnnl_prop_kind_t kind) {
+// What follows a convolution, as oneDNN's attribute and operands.
+struct PostOps {
+  PrimitiveAttr attr;
+  std::vector<Operand> reads;
+};
+
+struct FreePostOps {
+  void operator()(dnnl_post_ops* p) const { dnnl_post_ops_destroy(p); }
+};
+
+// Scale and shift of a normalisation with fixed statistics: y = x scale + shift. Both are rounded
+// to f32 once, as in the operator's own kernels.
+class CoefficientsKernel final : public Kernel {
+ public:
+  CoefficientsKernel(int64_t channels, double eps) : channels_(channels), eps_(eps) {}
+  Status run(const StepArgs& args) override {
+    const float *scale = args.in<float>(0), *bias = args.in<float>(1), *mean = args.in<float>(2),
+                *var = args.in<float>(3);
+    float *factor = args.out<float>(4), *shift = args.out<float>(5);
+    for (int64_t c = 0; c < channels_; ++c) {
+      factor[c] = static_cast<float>(scale[c] / std::sqrt(static_cast<double>(var[c]) + eps_));
+      shift[c] = static_cast<float>(static_cast<double>(bias[c]) -
+                                    static_cast<double>(mean[c]) * static_cast<double>(factor[c]));
+    }
+    return {};
+  }
+
+ private:
+  int64_t channels_;
+  double eps_;
+};
+
+// The buffers are filled in by `add_coefficients`, once the primitive is known to exist.
+Result<PostOps> post_ops(const Region& r, const Conv& c, const Tail& tail) {
+  PostOps out;
+  HONE_ASSIGN(out.attr, onednn_attributes());
+  if (tail.empty()) return out;
+  dnnl_post_ops_t raw = nullptr;
+  HONE_TRY(onednn_status(dnnl_post_ops_create(&raw), "post-operations"));
+  const std::unique_ptr<dnnl_post_ops, FreePostOps> ops(raw);
+  int count = 0;
+  const auto binary = [&](dnnl_alg_kind_t kind, Layout layout) -> Status {
+    HONE_TRY(onednn_status(dnnl_post_ops_append_binary(raw, kind, layout.get()), "post-operation"));
+    out.reads.push_back(
+        {DNNL_ARG_ATTR_MULTIPLE_POST_OP(count++) | DNNL_ARG_SRC_1, kNone, std::move(layout)});
+    return {};
+  };
+  if (tail.batch_norm != kNone) {
+    std::vector<int64_t> channels(c.y.size(), 1);
+    channels[1] = c.y[1];
+    for (const dnnl_alg_kind_t kind : {dnnl_binary_mul, dnnl_binary_add}) {
+      HONE_ASSIGN(Layout layout, Layout::plain(channels));
+      HONE_TRY(binary(kind, std::move(layout)));
+    }
+  }
+  if (tail.add != kNone) {
+    HONE_ASSIGN(Layout layout, Layout::channels_last(c.y));
+    HONE_TRY(binary(dnnl_binary_add, std::move(layout)));
+  }
+  if (tail.bound != kNone) {
+    const Node& n = r.graph().node(tail.bound);
+    const bool relu = n.op == &op::relu;
+    const float low = relu ? 0 : static_cast<float>(n.attrs.as<ClipAttrs>().low);
+    const float high = relu ? 0 : static_cast<float>(n.attrs.as<ClipAttrs>().high);
+    HONE_TRY(onednn_status(
+        dnnl_post_ops_append_eltwise(raw, relu ? dnnl_eltwise_relu : dnnl_eltwise_clip, low, high),
+        "post-operation"));
+  }
+  HONE_TRY(onednn_status(dnnl_primitive_attr_set_post_ops(out.attr.get(), raw), "post-operations"));
+  return out;
+}
+
+// Fills in the buffers of the tail's operands; adds the step that computes the coefficients.
+void add_tail_operands(Region& r, const Group& group, PostOps& post) {
+  const Graph& g = r.graph();
+  const Tail& tail = group.tail;
+  size_t next = 0;
+  if (tail.batch_norm != kNone) {
+    const Node& n = g.node(tail.batch_norm);
+    const int64_t channels = g.type(n.inputs[1]).numel();
+    const BufferId factor = r.to().temporary(channels * 4), shift = r.to().temporary(channels * 4);
+    Step s;
+    s.kernel = std::make_unique<CoefficientsKernel>(channels, n.attrs.as<BatchNormAttrs>().eps);
+    for (size_t i = 1; i < 5; ++i) s.reads.push_back(r.plain(n.inputs[i], tail.batch_norm));
+    s.writes = {factor, shift};
+    s.node = tail.batch_norm;
+    s.kind = "vector.batch_norm_coefficients";
+    r.to().add(std::move(s));
+    post.reads[next++].buffer = factor;
+    post.reads[next++].buffer = shift;
+  }
+  if (tail.add != kNone) {
+    const Node& n = g.node(tail.add);
+    const ValueId before =
+        g.node(tail.batch_norm != kNone ? tail.batch_norm : group.nodes[0]).outputs[0];
+    post.reads[next].buffer = r.image(n.inputs[n.inputs[0] == before ? 1 : 0], tail.add);
+  }
+}
+
+Result<PrimitiveDesc> forward_desc(const Conv& c, const Layout* bias, dnnl_prop_kind_t kind,
+                                   const PrimitiveAttr& attr) {
   HONE_ASSIGN(const dnnl_engine_t engine, onednn_engine());
-  HONE_ASSIGN(const PrimitiveAttr attr, onednn_attributes());
   HONE_ASSIGN(const Asked a, ask(c));
   dnnl_primitive_desc_t pd = nullptr;
   HONE_TRY(
@@ -96,6 +166,40 @@ Result<PrimitiveDesc> forward_desc(const Conv& c, const Layout* bias, dnnl_prop_
   return PrimitiveDesc(pd);
 }
 
+// Whether the primitive is one of oneDNN's loops for lack of anything better.
+bool is_reference(const PrimitiveDesc& pd) {
+  const char* name = nullptr;
+  if (dnnl_primitive_desc_query(pd.get(), dnnl_query_impl_info_str, 0, &name) != dnnl_success)
+    return false;
+  return std::string_view(name).substr(0, 3) == "ref";
+}
+
+// The weights (input 1) in the primitive's layout.
+Status read_weights(Region& r, NodeId id, const Conv& c, const PrimitiveDesc& pd,
+                    std::vector<Operand>& reads) {
+  HONE_ASSIGN(const Layout plain, Layout::plain(c.w));
+  HONE_ASSIGN(Layout wanted, Layout::of(pd.get(), dnnl_query_weights_md));
+  HONE_ASSIGN(const BufferId b, in_layout(r.to(), r.graph().node(id).inputs[1], plain, wanted, id));
+  reads.push_back({DNNL_ARG_WEIGHTS, b, std::move(wanted)});
+  return {};
+}
+
+Status read_image(Region& r, NodeId id, size_t input, std::span<const int64_t> dims, int arg,
+                  std::vector<Operand>& reads) {
+  HONE_ASSIGN(Layout layout, Layout::channels_last(dims));
+  reads.push_back({arg, r.image(r.graph().node(id).inputs[input], id), std::move(layout)});
+  return {};
+}
+
+Status add_image_primitive(Region& r, ValueId result, const PrimitiveDesc& pd,
+                           std::vector<Operand> reads, std::span<const int64_t> dims, int arg,
+                           NodeId id, std::string_view kind) {
+  HONE_ASSIGN(Layout layout, Layout::channels_last(dims));
+  std::vector<Operand> writes;
+  writes.push_back({arg, r.result_image(result), std::move(layout)});
+  return add_primitive(r.to(), pd.get(), std::move(reads), std::move(writes), id, kind);
+}
+
 }  // namespace
 
 bool onednn_accepts_conv(const Graph& g, const Node& n) {
@@ -105,8 +209,9 @@ bool onednn_accepts_conv(const Graph& g, const Node& n) {
   return g.type(n.outputs[0]).numel() > 0;
 }
 
-Status onednn_lower_conv(Lowering& to, NodeId id) {
-  const Graph& g = to.graph();
+Status onednn_lower_conv(Region& r, const Group& group) {
+  const Graph& g = r.graph();
+  const NodeId id = group.nodes[0];
   const Node& n = g.node(id);
   HONE_ASSIGN(const Conv c, Conv::make(n.attrs.as<ConvAttrs>(), g.type(n.inputs[0]).shape,
                                        g.type(n.inputs[1]).shape, g.type(n.outputs[0]).shape));
@@ -116,26 +221,29 @@ Status onednn_lower_conv(Lowering& to, NodeId id) {
     const int64_t channels[] = {c.y[1]};
     HONE_ASSIGN(bias, Layout::plain(channels));
   }
+  HONE_ASSIGN(PostOps post, post_ops(r, c, group.tail));
   HONE_ASSIGN(const PrimitiveDesc pd,
-              forward_desc(c, has_bias ? &bias : nullptr, dnnl_forward_inference));
-  HONE_ASSIGN(Stored x, stored(c.x, pd.get(), dnnl_query_src_md));
-  HONE_ASSIGN(Stored w, stored(c.w, pd.get(), dnnl_query_weights_md));
-  HONE_ASSIGN(Stored y, stored(c.y, pd.get(), dnnl_query_dst_md));
+              forward_desc(c, has_bias ? &bias : nullptr, dnnl_forward_inference, post.attr));
+  if (!group.tail.empty() && is_reference(pd)) return unsupported("no fused convolution");
   std::vector<Operand> reads;
-  HONE_TRY(read(to, id, 0, DNNL_ARG_SRC, std::move(x), reads));
-  HONE_TRY(read(to, id, 1, DNNL_ARG_WEIGHTS, std::move(w), reads));
-  if (has_bias) reads.push_back({DNNL_ARG_BIAS, to.of(n.inputs[2]), std::move(bias)});
-  return add(to, id, pd.get(), std::move(reads), DNNL_ARG_DST, std::move(y), "onednn.conv");
+  HONE_TRY(read_image(r, id, 0, c.x, DNNL_ARG_SRC, reads));
+  HONE_TRY(read_weights(r, id, c, pd, reads));
+  if (has_bias) reads.push_back({DNNL_ARG_BIAS, r.plain(n.inputs[2], id), std::move(bias)});
+  add_tail_operands(r, group, post);
+  std::move(post.reads.begin(), post.reads.end(), std::back_inserter(reads));
+  return add_image_primitive(r, g.node(group.last()).outputs[0], pd, std::move(reads), c.y,
+                             DNNL_ARG_DST, id, "onednn.conv");
 }
 
-Status onednn_lower_conv_input_grad(Lowering& to, NodeId id) {
-  const Graph& g = to.graph();
+Status onednn_lower_conv_input_grad(Region& r, const Group& group) {
+  const Graph& g = r.graph();
+  const NodeId id = group.nodes[0];
   const Node& n = g.node(id);
   HONE_ASSIGN(const Conv c, Conv::make(n.attrs.as<ConvGradAttrs>().conv, g.type(n.outputs[0]).shape,
                                        g.type(n.inputs[1]).shape, g.type(n.inputs[0]).shape));
-  HONE_ASSIGN(const PrimitiveDesc hint, forward_desc(c, nullptr, dnnl_forward_training));
-  HONE_ASSIGN(const dnnl_engine_t engine, onednn_engine());
   HONE_ASSIGN(const PrimitiveAttr attr, onednn_attributes());
+  HONE_ASSIGN(const PrimitiveDesc hint, forward_desc(c, nullptr, dnnl_forward_training, attr));
+  HONE_ASSIGN(const dnnl_engine_t engine, onednn_engine());
   HONE_ASSIGN(const Asked a, ask(c));
   dnnl_primitive_desc_t raw = nullptr;
   HONE_TRY(onednn_status(
@@ -144,24 +252,22 @@ Status onednn_lower_conv_input_grad(Lowering& to, NodeId id) {
           c.dilations.data(), c.pads_begin.data(), c.pads_end.data(), hint.get(), attr.get()),
       "convolution's input gradient"));
   const PrimitiveDesc pd(raw);
-  HONE_ASSIGN(Stored gy, stored(c.y, pd.get(), dnnl_query_diff_dst_md));
-  HONE_ASSIGN(Stored w, stored(c.w, pd.get(), dnnl_query_weights_md));
-  HONE_ASSIGN(Stored gx, stored(c.x, pd.get(), dnnl_query_diff_src_md));
   std::vector<Operand> reads;
-  HONE_TRY(read(to, id, 0, DNNL_ARG_DIFF_DST, std::move(gy), reads));
-  HONE_TRY(read(to, id, 1, DNNL_ARG_WEIGHTS, std::move(w), reads));
-  return add(to, id, pd.get(), std::move(reads), DNNL_ARG_DIFF_SRC, std::move(gx),
-             "onednn.conv_input_grad");
+  HONE_TRY(read_image(r, id, 0, c.y, DNNL_ARG_DIFF_DST, reads));
+  HONE_TRY(read_weights(r, id, c, pd, reads));
+  return add_image_primitive(r, n.outputs[0], pd, std::move(reads), c.x, DNNL_ARG_DIFF_SRC, id,
+                             "onednn.conv_input_grad");
 }
 
-Status onednn_lower_conv_weight_grad(Lowering& to, NodeId id) {
-  const Graph& g = to.graph();
+Status onednn_lower_conv_weight_grad(Region& r, const Group& group) {
+  const Graph& g = r.graph();
+  const NodeId id = group.nodes[0];
   const Node& n = g.node(id);
   HONE_ASSIGN(const Conv c, Conv::make(n.attrs.as<ConvGradAttrs>().conv, g.type(n.inputs[0]).shape,
                                        g.type(n.outputs[0]).shape, g.type(n.inputs[1]).shape));
-  HONE_ASSIGN(const PrimitiveDesc hint, forward_desc(c, nullptr, dnnl_forward_training));
-  HONE_ASSIGN(const dnnl_engine_t engine, onednn_engine());
   HONE_ASSIGN(const PrimitiveAttr attr, onednn_attributes());
+  HONE_ASSIGN(const PrimitiveDesc hint, forward_desc(c, nullptr, dnnl_forward_training, attr));
+  HONE_ASSIGN(const dnnl_engine_t engine, onednn_engine());
   HONE_ASSIGN(const Asked a, ask(c));
   dnnl_primitive_desc_t raw = nullptr;
   HONE_TRY(onednn_status(dnnl_convolution_backward_weights_primitive_desc_create(
@@ -170,14 +276,20 @@ Status onednn_lower_conv_weight_grad(Lowering& to, NodeId id) {
                              c.pads_end.data(), hint.get(), attr.get()),
                          "convolution's weight gradient"));
   const PrimitiveDesc pd(raw);
-  HONE_ASSIGN(Stored x, stored(c.x, pd.get(), dnnl_query_src_md));
-  HONE_ASSIGN(Stored gy, stored(c.y, pd.get(), dnnl_query_diff_dst_md));
-  HONE_ASSIGN(Stored gw, stored(c.w, pd.get(), dnnl_query_diff_weights_md));
-  std::vector<Operand> reads;
-  HONE_TRY(read(to, id, 0, DNNL_ARG_SRC, std::move(x), reads));
-  HONE_TRY(read(to, id, 1, DNNL_ARG_DIFF_DST, std::move(gy), reads));
-  return add(to, id, pd.get(), std::move(reads), DNNL_ARG_DIFF_WEIGHTS, std::move(gw),
-             "onednn.conv_weight_grad");
+  std::vector<Operand> reads, writes;
+  HONE_TRY(read_image(r, id, 0, c.x, DNNL_ARG_SRC, reads));
+  HONE_TRY(read_image(r, id, 1, c.y, DNNL_ARG_DIFF_DST, reads));
+  // The result goes to the optimizer in row-major order.
+  const ValueId result = n.outputs[0];
+  HONE_ASSIGN(const Layout plain, Layout::plain(c.w));
+  HONE_ASSIGN(Layout own, Layout::of(pd.get(), dnnl_query_diff_weights_md));
+  const bool direct = own.same(plain);
+  const BufferId to = direct ? r.result_plain(result) : r.to().temporary(own.bytes());
+  HONE_ASSIGN(Layout written, own.clone());
+  writes.push_back({DNNL_ARG_DIFF_WEIGHTS, to, std::move(written)});
+  HONE_TRY(add_primitive(r.to(), pd.get(), std::move(reads), std::move(writes), id,
+                         "onednn.conv_weight_grad"));
+  return direct ? Status() : add_reorder(r.to(), to, own, r.result_plain(result), plain, id);
 }
 
 }  // namespace hone::cpu

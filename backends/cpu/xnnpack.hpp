@@ -4,7 +4,7 @@
 
 #if HONE_HAVE_XNNPACK
 
-#include "backends/cpu/implementation.hpp"
+#include "backends/cpu/region.hpp"
 #include "hone/tensor_data.hpp"
 #include "xnnpack.h"
 
@@ -13,13 +13,13 @@ namespace hone::cpu {
 /// Convolution over one or two axes, and matmul with one matrix on the right.
 bool xnnpack_accepts_conv(const Graph& g, const Node& node);
 bool xnnpack_accepts_matmul(const Graph& g, const Node& node);
-/// An element-wise operator on images, which can carry on in the layout that a convolution left.
-bool xnnpack_accepts_pointwise(const Graph& g, const Node& node);
 
 Status xnnpack_lower_matmul(Lowering& to, NodeId node);
+Status xnnpack_lower_conv(Region& region, const Group& group);
 
 /// XNNPACK may read so far past what it is given.
 inline constexpr int64_t kXnnpackSlack = XNN_EXTRA_BYTES;
+static_assert(kXnnpackSlack <= kImageSlack);
 
 Status xnnpack_status(xnn_status s, std::string_view what);
 /// Whether XNNPACK knows this processor.
@@ -84,30 +84,6 @@ class CountedPool final : public ThreadPool {
 
  private:
   int threads_;
-};
-
-/// The nodes of a region that run on XNNPACK. Images stay channels-last between their steps, and
-/// are transposed where they come from elsewhere or go there.
-class XnnpackRegion {
- public:
-  /// `nodes`: all that `lower` will be called for, in order.
-  XnnpackRegion(Lowering& to, std::vector<NodeId> nodes) : to_(to), nodes_(std::move(nodes)) {}
-  Status lower(NodeId node);
-
- private:
-  BufferId channels_last(ValueId v) const;
-  bool needed_plain(ValueId v) const;
-  NodeId only_reader(ValueId v) const;
-  Result<BufferId> conv_input(NodeId node);
-  Result<BufferId> operand(ValueId v, const Shape& shape, NodeId node);
-  void publish(ValueId v, BufferId image, NodeId node);
-  Status lower_conv(NodeId node);
-  Status lower_pointwise(NodeId node);
-
-  Lowering& to_;
-  std::vector<NodeId> nodes_;
-  std::vector<std::pair<ValueId, BufferId>> images_;  // what there is in channels-last layout
-  std::vector<NodeId> fused_;                         // already part of an earlier step
 };
 
 }  // namespace hone::cpu

@@ -38,6 +38,11 @@ int64_t peak_resident_bytes();
 /// The same for now.
 int64_t resident_bytes();
 
+/// Asks for large pages beneath [p, p + bytes): fewer faults and fewer misses of address
+/// translation. Only whole large pages inside the range are asked for, so no more memory becomes
+/// resident.
+void prefer_large_pages(void* p, int64_t bytes);
+
 enum class Stream : uint8_t { out, error };
 
 /// Whether the standard stream is a terminal someone may be reading.

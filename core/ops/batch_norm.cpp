@@ -76,11 +76,10 @@ Status batch_norm_kernel(const KernelArgs& args) {
     for_channels(args, shape, [&](int64_t c) {
       const S factor =
           static_cast<S>(element(args.in[1], c) / std::sqrt(element(args.in[4], c) + eps));
-      const S bias = static_cast<S>(element(args.in[2], c)),
-              mean = static_cast<S>(element(args.in[3], c));
-      shape.for_each(c, [&](int64_t i) {
-        y[i] = static_cast<T>((static_cast<S>(x[i]) - mean) * factor + bias);
-      });
+      const S shift = static_cast<S>(element(args.in[2], c) -
+                                     element(args.in[3], c) * static_cast<double>(factor));
+      shape.for_each(
+          c, [&](int64_t i) { y[i] = static_cast<T>(static_cast<S>(x[i]) * factor + shift); });
     });
   });
   return {};

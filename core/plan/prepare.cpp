@@ -88,6 +88,32 @@ class Preparer final : public Lowering {
   }
   int uses(ValueId v) const override { return uses_[static_cast<size_t>(v)]; }
   void add(Step step) override { p_.steps.push_back(std::move(step)); }
+  Status add_reference(NodeId id) override {
+    const Graph& g = p_.graph;
+    const Node& n = g.node(id);
+    if (!n.op->kernel) return unsupported("{}: has no kernel", label(n));
+    Step s;
+    s.kernel = std::make_unique<ReferenceKernel>(g, n);
+    s.node = id;
+    s.kind = "reference";
+    std::vector<const TensorType*> in, out;
+    for (ValueId v : n.inputs) {
+      s.reads.push_back(of(v));
+      in.push_back(v == kNone ? nullptr : &g.type(v));
+    }
+    for (ValueId v : n.outputs) {
+      s.writes.push_back(of(v));
+      out.push_back(&g.type(v));
+    }
+    const NodeTypes types{in, out, n.attrs};
+    if (n.op->scratch) s.scratch_bytes = n.op->scratch(types);
+    s.flops = n.op->flops   ? n.op->flops(types)
+              : out.empty() ? 0
+                            : static_cast<double>(out[0]->numel());
+    s.may_share = sharable(n, s);
+    add(std::move(s));
+    return {};
+  }
 
  private:
   Buffer& buffer(BufferId id) { return p_.buffers[static_cast<size_t>(id)]; }
@@ -149,36 +175,9 @@ class Preparer final : public Lowering {
         continue;
       }
       HONE_TRY(flush());
-      HONE_TRY(lower_reference(n));
+      HONE_TRY(add_reference(n));
     }
     return flush();
-  }
-
-  Status lower_reference(NodeId id) {
-    const Graph& g = p_.graph;
-    const Node& n = g.node(id);
-    if (!n.op->kernel) return unsupported("{}: has no kernel", label(n));
-    Step s;
-    s.kernel = std::make_unique<ReferenceKernel>(g, n);
-    s.node = id;
-    s.kind = "reference";
-    std::vector<const TensorType*> in, out;
-    for (ValueId v : n.inputs) {
-      s.reads.push_back(of(v));
-      in.push_back(v == kNone ? nullptr : &g.type(v));
-    }
-    for (ValueId v : n.outputs) {
-      s.writes.push_back(of(v));
-      out.push_back(&g.type(v));
-    }
-    const NodeTypes types{in, out, n.attrs};
-    if (n.op->scratch) s.scratch_bytes = n.op->scratch(types);
-    s.flops = n.op->flops   ? n.op->flops(types)
-              : out.empty() ? 0
-                            : static_cast<double>(out[0]->numel());
-    s.may_share = sharable(n, s);
-    add(std::move(s));
-    return {};
   }
 
   std::vector<MayShare> sharable(const Node& n, const Step& s) const {

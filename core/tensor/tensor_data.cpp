@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "core/base/platform.hpp"
 #include "core/tensor/convert.hpp"
 
 namespace hone {
@@ -16,6 +17,7 @@ Result<TensorData> TensorData::allocate(TensorType type) {
   const size_t size = std::max<size_t>(static_cast<size_t>(bytes), 1);
   void* p = ::operator new (size, std::align_val_t{kAlignment}, std::nothrow);
   if (!p) return out_of_memory("cannot allocate {} bytes for a tensor of {}", bytes, type);
+  platform::prefer_large_pages(p, bytes);
   TensorData t;
   t.type_ = type;
   t.data_ = p;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clock, memory figures and terminal.
+// Clock, memory and terminal.
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -56,6 +57,19 @@ int64_t resident_bytes() {
   return status_bytes("VmRSS: %lld kB");
 #else
   return 0;
+#endif
+}
+
+void prefer_large_pages([[maybe_unused]] void* p, [[maybe_unused]] int64_t bytes) {
+#if defined(MADV_HUGEPAGE)
+  constexpr int64_t kPage = int64_t{2} << 20;  // where pages of 4 KiB are the usual ones
+  if (bytes < 2 * kPage) return;
+  const auto page = static_cast<uintptr_t>(kPage);
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(p) + page - 1) / page * page;
+  const uintptr_t end =
+      (reinterpret_cast<uintptr_t>(p) + static_cast<uintptr_t>(bytes)) / page * page;
+  // A system that will not is no error.
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 #endif
 }
 

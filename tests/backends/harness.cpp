@@ -85,8 +85,12 @@ class Machine {
 }  // namespace
 
 Value Case::input(const Shape& s, const char* name, uint64_t seed) {
-  in_.push_back(random_tensor({DType::f32, s}, seed));
-  return b_.input({DType::f32, s}, name);
+  return input(random_tensor({DType::f32, s}, seed), name);
+}
+
+Value Case::input(TensorData data, const char* name) {
+  in_.push_back(std::move(data));
+  return b_.input(in_.back().type(), name);
 }
 
 Value Case::weights(const Shape& s, Weights w, const char* name, uint64_t seed) {
@@ -135,7 +139,8 @@ std::vector<NamedBackend> built_backends() {
   std::vector<NamedBackend> out{{"all", &default_backend()}};
   const NamedBackend parts[] = {{"onednn", cpu::backend_of(cpu::Family::onednn)},
                                 {"xnnpack", cpu::backend_of(cpu::Family::xnnpack)},
-                                {"gemm", cpu::backend_of(cpu::Family::gemm)}};
+                                {"gemm", cpu::backend_of(cpu::Family::gemm)},
+                                {"vector", cpu::backend_of(cpu::Family::vector)}};
   for (const NamedBackend& part : parts)
     if (part.backend) out.push_back(part);
   return out;

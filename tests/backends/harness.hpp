@@ -21,6 +21,7 @@ class Case {
   Case() : b_(m_.graph, Composites::keep) {}
 
   Value input(const Shape& s, const char* name, uint64_t seed);
+  Value input(TensorData data, const char* name);
   /// A parameter that no step updates, or one more input.
   Value weights(const Shape& s, Weights w, const char* name = "w", uint64_t seed = 3);
   Builder& builder() { return b_; }

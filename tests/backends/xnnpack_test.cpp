@@ -35,7 +35,7 @@ struct Net {
   }
 };
 
-constexpr char kConv[] = "xnnpack.transpose xnnpack.conv xnnpack.transpose";
+constexpr char kConv[] = "cpu.transpose xnnpack.conv cpu.transpose";
 
 }  // namespace
 
@@ -44,7 +44,7 @@ TEST_CASE("a chain of convolutions is transposed at its ends only, bounds are pa
   Net n;
   const Value a = n.one(op::relu, n.conv(n.x, 9, 3));
   const Value y = n.b().emit(op::clip, {n.conv(a, 5, 1)}, ClipAttrs{0, 0.5});
-  n.expect(y, "xnnpack.transpose xnnpack.conv xnnpack.conv xnnpack.transpose");
+  n.expect(y, "cpu.transpose xnnpack.conv xnnpack.conv cpu.transpose");
 }
 
 TEST_CASE("a convolution alone is transposed in and out") {
@@ -59,7 +59,7 @@ TEST_CASE("a bound on what others read too is a step of its own") {
   Net n;
   const Value a = n.conv(n.x, 6, 3);
   n.expect(n.b().emit(op::add, {n.one(op::relu, a), a}),
-           "xnnpack.transpose xnnpack.conv xnnpack.pointwise xnnpack.pointwise xnnpack.transpose");
+           "cpu.transpose xnnpack.conv vector.pointwise cpu.transpose");
 }
 
 TEST_CASE("a residual sum stays channels-last; what both branches read is transposed once") {
@@ -67,8 +67,7 @@ TEST_CASE("a residual sum stays channels-last; what both branches read is transp
   Net n;
   const Value a = n.one(op::relu, n.conv(n.x, 6, 3));
   n.expect(n.one(op::relu, n.b().emit(op::add, {n.conv(a, 6, 3), n.x})),
-           "xnnpack.transpose xnnpack.conv xnnpack.conv xnnpack.pointwise xnnpack.pointwise "
-           "xnnpack.transpose");
+           "cpu.transpose xnnpack.conv xnnpack.conv vector.pointwise cpu.transpose");
 }
 
 TEST_CASE("gates of a channel each scale an image in its layout") {
@@ -106,7 +105,7 @@ TEST_CASE("weights that a run is given are not XNNPACK's") {
   if (!xnnpack()) return;
   Net n;
   n.b().output(n.one(op::relu, n.conv(n.x, 4, 3, Weights::given)), "y");
-  CHECK(n.c.steps(*xnnpack()) == "reference reference");
+  CHECK(n.c.steps(*xnnpack()) == "reference vector.pointwise");
 }
 
 TEST_CASE("a matrix product with fixed weights is packed") {

@@ -191,7 +191,7 @@ TEST_CASE("the place of a rectangle is its buffer's life and address") {
 }
 
 TEST_CASE("a plan of thousands of steps makes a picture of bounded size") {
-  const PlanView view = long_chain(700);
+  const PlanView view = long_chain(1200);
   REQUIRE_GT(view.detail.steps.size(), 3000);
   const std::string svg = cli::plan_svg(view);
   CHECK_LT(svg.size(), 3u << 20);

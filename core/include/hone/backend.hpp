@@ -88,6 +88,9 @@ class Lowering {
   /// How many nodes and outputs read `v`.
   virtual int uses(ValueId v) const = 0;
   virtual void add(Step step) = 0;
+  /// Adds a step that runs the operator's reference kernel on row-major buffers. Errors:
+  /// unsupported (an operator without a kernel).
+  virtual Status add_reference(NodeId node) = 0;
 };
 
 /// A backend. Objects hold no mutable state and serve many sessions and threads at once.
