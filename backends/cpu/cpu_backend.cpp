@@ -31,7 +31,7 @@ constexpr Implementation kImplementations[] = {
 #if HONE_HAVE_XNNPACK
     {Family::xnnpack, &op::matmul, cpu::xnnpack_accepts_matmul, cpu::xnnpack_lower_matmul},
     {Family::xnnpack, &op::conv, cpu::xnnpack_accepts_conv, nullptr, cpu::xnnpack_lower_conv,
-     cpu::kTailBound},
+     cpu::kTailNorm | cpu::kTailBound},
 #endif
 #if HONE_HAVE_HIGHWAY
     {Family::gemm, &op::matmul, cpu::accepts_matmul, cpu::lower_matmul},

@@ -170,9 +170,13 @@ class OnednnKernel final : public Kernel {
   std::unique_ptr<dnnl_stream, FreeStream> stream_;
 };
 
-Result<PrimitiveDesc> reorder_desc(const Layout& from, const Layout& dest) {
+// With `scale_mask`, the source is scaled along these axes.
+Result<PrimitiveDesc> reorder_desc(const Layout& from, const Layout& dest, int scale_mask = 0) {
   HONE_ASSIGN(const dnnl_engine_t engine, onednn_engine());
   HONE_ASSIGN(const PrimitiveAttr attr, onednn_attributes());
+  if (scale_mask)
+    HONE_TRY(onednn_status(
+        dnnl_primitive_attr_set_scales_mask(attr.get(), DNNL_ARG_SRC, scale_mask), "scales"));
   dnnl_primitive_desc_t pd = nullptr;
   HONE_TRY(onednn_status(
       dnnl_reorder_primitive_desc_create(&pd, from.get(), engine, dest.get(), engine, attr.get()),
@@ -221,10 +225,50 @@ Status add_reorder(Lowering& to, BufferId from, const Layout& from_layout, Buffe
   return add_primitive(to, pd.get(), std::move(reads), std::move(writes), node, kReorder);
 }
 
+namespace {
+
+Status scaled_operands(const ScaledReorder& r, std::vector<Operand>& reads,
+                       std::vector<Operand>& writes) {
+  const int64_t channels[] = {r.channels};
+  HONE_ASSIGN(Layout from, r.from->clone());
+  HONE_ASSIGN(Layout scales, Layout::plain(channels));
+  HONE_ASSIGN(Layout dest, r.dest->clone());
+  reads.push_back({DNNL_ARG_FROM, kNone, std::move(from)});
+  reads.push_back({DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC, kNone, std::move(scales)});
+  writes.push_back({DNNL_ARG_TO, kNone, std::move(dest)});
+  return {};
+}
+
+}  // namespace
+
+Status add_scaled_reorder(Lowering& to, BufferId from, BufferId scales, BufferId dest,
+                          const ScaledReorder& r, NodeId node) {
+  HONE_ASSIGN(const PrimitiveDesc pd, reorder_desc(*r.from, *r.dest, r.mask));
+  std::vector<Operand> reads, writes;
+  HONE_TRY(scaled_operands(r, reads, writes));
+  reads[0].buffer = from;
+  reads[1].buffer = scales;
+  writes[0].buffer = dest;
+  return add_primitive(to, pd.get(), std::move(reads), std::move(writes), node, kReorder);
+}
+
+Result<PackScaled> pack_scaled(const ScaledReorder& r) {
+  HONE_ASSIGN(const PrimitiveDesc pd, reorder_desc(*r.from, *r.dest, r.mask));
+  std::vector<Operand> reads, writes;
+  HONE_TRY(scaled_operands(r, reads, writes));
+  // shared: a PackFn must be copyable
+  HONE_ASSIGN(std::shared_ptr<OnednnKernel> kernel, OnednnKernel::create(pd.get(), reads, writes));
+  return PackScaled([kernel](const void* from, const float* scales, void* dest) -> Status {
+    HONE_ASSIGN(TensorData scratch, TensorData::allocate({DType::u8, {kernel->scratch_bytes()}}));
+    void* const operands[] = {const_cast<void*>(from), const_cast<float*>(scales), dest};
+    return kernel->run({operands, static_cast<std::byte*>(scratch.mutable_data()), serial_pool()});
+  });
+}
+
 Result<BufferId> in_layout(Lowering& to, ValueId v, const Layout& stored, const Layout& wanted,
                            NodeId node) {
   if (stored.same(wanted)) return to.of(v);
-  if (to.is_fixed(v)) {
+  if (to.is_fixed(v) && to.packs()) {
     HONE_ASSIGN(const PrimitiveDesc pd, reorder_desc(stored, wanted));
     std::vector<Operand> reads(1), writes(1);
     reads[0].arg = DNNL_ARG_FROM;
@@ -236,9 +280,9 @@ Result<BufferId> in_layout(Lowering& to, ValueId v, const Layout& stored, const 
     // shared: a PackFn must be copyable
     const int64_t scratch_bytes = kernel->scratch_bytes();
     return to.packed(
-        v, wanted.bytes(), [kernel, scratch_bytes](const void* from, void* dest) -> Status {
+        {&v, 1}, wanted.bytes(), [kernel, scratch_bytes](auto from, void* dest) -> Status {
           HONE_ASSIGN(TensorData scratch, TensorData::allocate({DType::u8, {scratch_bytes}}));
-          void* const operands[] = {const_cast<void*>(from), dest};
+          void* const operands[] = {const_cast<void*>(from[0]), dest};
           return kernel->run(
               {operands, static_cast<std::byte*>(scratch.mutable_data()), serial_pool()});
         });

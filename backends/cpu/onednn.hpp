@@ -71,6 +71,19 @@ Status add_primitive(Lowering& to, const_dnnl_primitive_desc_t pd, std::vector<O
 Status add_reorder(Lowering& to, BufferId from, const Layout& from_layout, BufferId dest,
                    const Layout& dest_layout, NodeId node);
 
+/// A copy into another layout, scaled along the axes in `mask` (bit i: axis i), `channels` extents
+/// in all.
+struct ScaledReorder {
+  const Layout *from, *dest;
+  int mask;
+  int64_t channels;
+};
+Status add_scaled_reorder(Lowering& to, BufferId from, BufferId scales, BufferId dest,
+                          const ScaledReorder& reorder, NodeId node);
+/// The same at once, on the calling thread.
+using PackScaled = std::function<Status(const void* from, const float* scales, void* dest)>;
+Result<PackScaled> pack_scaled(const ScaledReorder& reorder);
+
 /// The buffer of `v` in `wanted` layout, given that it is stored as `stored`: its own, a packed
 /// copy when its content is fixed, or a temporary filled by a reorder step.
 Result<BufferId> in_layout(Lowering& to, ValueId v, const Layout& stored, const Layout& wanted,

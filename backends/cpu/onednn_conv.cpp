@@ -3,8 +3,7 @@
 // of the weights; what is stored otherwise is reordered by steps of its own.
 #if HONE_HAVE_ONEDNN
 
-#include <cmath>
-
+#include "backends/cpu/normalisation.hpp"
 #include "backends/cpu/onednn.hpp"
 #include "hone/window.hpp"
 
@@ -63,30 +62,9 @@ struct FreePostOps {
   void operator()(dnnl_post_ops* p) const { dnnl_post_ops_destroy(p); }
 };
 
-// Scale and shift of a normalisation with fixed statistics: y = x scale + shift. Both are rounded
-// to f32 once, as in the operator's own kernels.
-class CoefficientsKernel final : public Kernel {
- public:
-  CoefficientsKernel(int64_t channels, double eps) : channels_(channels), eps_(eps) {}
-  Status run(const StepArgs& args) override {
-    const float *scale = args.in<float>(0), *bias = args.in<float>(1), *mean = args.in<float>(2),
-                *var = args.in<float>(3);
-    float *factor = args.out<float>(4), *shift = args.out<float>(5);
-    for (int64_t c = 0; c < channels_; ++c) {
-      factor[c] = static_cast<float>(scale[c] / std::sqrt(static_cast<double>(var[c]) + eps_));
-      shift[c] = static_cast<float>(static_cast<double>(bias[c]) -
-                                    static_cast<double>(mean[c]) * static_cast<double>(factor[c]));
-    }
-    return {};
-  }
-
- private:
-  int64_t channels_;
-  double eps_;
-};
-
 // The buffers are filled in by `add_coefficients`, once the primitive is known to exist.
-Result<PostOps> post_ops(const Region& r, const Conv& c, const Tail& tail) {
+// A normalisation that is folded into the weights is none of them.
+Result<PostOps> post_ops(const Region& r, const Conv& c, const Tail& tail, bool folded) {
   PostOps out;
   HONE_ASSIGN(out.attr, onednn_attributes());
   if (tail.empty()) return out;
@@ -100,7 +78,7 @@ Result<PostOps> post_ops(const Region& r, const Conv& c, const Tail& tail) {
         {DNNL_ARG_ATTR_MULTIPLE_POST_OP(count++) | DNNL_ARG_SRC_1, kNone, std::move(layout)});
     return {};
   };
-  if (tail.batch_norm != kNone) {
+  if (tail.batch_norm != kNone && !folded) {
     std::vector<int64_t> channels(c.y.size(), 1);
     channels[1] = c.y[1];
     for (const dnnl_alg_kind_t kind : {dnnl_binary_mul, dnnl_binary_add}) {
@@ -126,29 +104,20 @@ Result<PostOps> post_ops(const Region& r, const Conv& c, const Tail& tail) {
 }
 
 // Fills in the buffers of the tail's operands; adds the step that computes the coefficients.
-void add_tail_operands(Region& r, const Group& group, PostOps& post) {
+void add_tail_operands(Region& r, const Group& group, bool folded, PostOps& post) {
   const Graph& g = r.graph();
   const Tail& tail = group.tail;
   size_t next = 0;
-  if (tail.batch_norm != kNone) {
-    const Node& n = g.node(tail.batch_norm);
-    const int64_t channels = g.type(n.inputs[1]).numel();
-    const BufferId factor = r.to().temporary(channels * 4), shift = r.to().temporary(channels * 4);
-    Step s;
-    s.kernel = std::make_unique<CoefficientsKernel>(channels, n.attrs.as<BatchNormAttrs>().eps);
-    for (size_t i = 1; i < 5; ++i) s.reads.push_back(r.plain(n.inputs[i], tail.batch_norm));
-    s.writes = {factor, shift};
-    s.node = tail.batch_norm;
-    s.kind = "vector.batch_norm_coefficients";
-    r.to().add(std::move(s));
-    post.reads[next++].buffer = factor;
-    post.reads[next++].buffer = shift;
+  if (tail.batch_norm != kNone && !folded) {
+    const auto buffers = Normalisation::of(g, tail.batch_norm).add_step(r, tail.batch_norm);
+    post.reads[next++].buffer = buffers.factor;
+    post.reads[next++].buffer = buffers.shift;
   }
   if (tail.add != kNone) {
     const Node& n = g.node(tail.add);
-    const ValueId before =
-        g.node(tail.batch_norm != kNone ? tail.batch_norm : group.nodes[0]).outputs[0];
-    post.reads[next].buffer = r.image(n.inputs[n.inputs[0] == before ? 1 : 0], tail.add);
+    const NodeId before = tail.batch_norm != kNone ? tail.batch_norm : group.nodes[0];
+    const bool first = n.inputs[0] == g.node(before).outputs[0];
+    post.reads[next].buffer = r.image(n.inputs[first ? 1 : 0], tail.add);
   }
 }
 
@@ -184,6 +153,40 @@ Status read_weights(Region& r, NodeId id, const Conv& c, const PrimitiveDesc& pd
   return {};
 }
 
+// Weights scaled by a normalisation's factors, and the bias that the two make together.
+Status read_folded(Region& r, NodeId id, const Conv& c, const Normalisation& norm,
+                   const PrimitiveDesc& pd, Layout bias, std::vector<Operand>& reads) {
+  Lowering& to = r.to();
+  HONE_ASSIGN(const Layout plain, Layout::plain(c.w));
+  HONE_ASSIGN(Layout wanted, Layout::of(pd.get(), dnnl_query_weights_md));
+  const bool grouped = c.w.size() > c.x.size();  // then output channels are two axes
+  const ScaledReorder reorder{&plain, &wanted, grouped ? 3 : 1, norm.channels};
+  BufferId weights = kNone, shift = kNone;
+  if (to.packs()) {
+    shift = to.packed(norm.sources(), norm.bytes(), [norm](auto from, void* dest) -> Status {
+      norm.coefficients(from, nullptr, static_cast<float*>(dest));
+      return {};
+    });
+    std::vector<ValueId> sources = norm.sources();
+    sources.push_back(r.graph().node(id).inputs[1]);
+    HONE_ASSIGN(const PackScaled pack, pack_scaled(reorder));
+    weights = to.packed(sources, wanted.bytes(), [norm, pack](auto from, void* dest) -> Status {
+      std::vector<float> factor(static_cast<size_t>(norm.channels));
+      norm.coefficients(from.first(from.size() - 1), factor.data(), nullptr);
+      return pack(from.back(), factor.data(), dest);
+    });
+  } else {
+    const auto buffers = norm.add_step(r, id);
+    shift = buffers.shift;
+    weights = to.temporary(wanted.bytes());
+    HONE_TRY(add_scaled_reorder(to, r.plain(r.graph().node(id).inputs[1], id), buffers.factor,
+                                weights, reorder, id));
+  }
+  reads.push_back({DNNL_ARG_WEIGHTS, weights, std::move(wanted)});
+  reads.push_back({DNNL_ARG_BIAS, shift, std::move(bias)});
+  return {};
+}
+
 Status read_image(Region& r, NodeId id, size_t input, std::span<const int64_t> dims, int arg,
                   std::vector<Operand>& reads) {
   HONE_ASSIGN(Layout layout, Layout::channels_last(dims));
@@ -215,21 +218,29 @@ Status onednn_lower_conv(Region& r, const Group& group) {
   const Node& n = g.node(id);
   HONE_ASSIGN(const Conv c, Conv::make(n.attrs.as<ConvAttrs>(), g.type(n.inputs[0]).shape,
                                        g.type(n.inputs[1]).shape, g.type(n.outputs[0]).shape));
-  const bool has_bias = n.inputs.size() > 2 && n.inputs[2] != kNone;
+  const bool norm = group.tail.batch_norm != kNone;
+  const Normalisation folding =
+      norm ? Normalisation::of(g, group.tail.batch_norm, id) : Normalisation();
+  const bool folded = norm && r.to().is_fixed(n.inputs[1]) && folding.fixed(r.to());
+  const bool has_bias = folded || (n.inputs.size() > 2 && n.inputs[2] != kNone);
   Layout bias;
   if (has_bias) {
     const int64_t channels[] = {c.y[1]};
     HONE_ASSIGN(bias, Layout::plain(channels));
   }
-  HONE_ASSIGN(PostOps post, post_ops(r, c, group.tail));
+  HONE_ASSIGN(PostOps post, post_ops(r, c, group.tail, folded));
   HONE_ASSIGN(const PrimitiveDesc pd,
               forward_desc(c, has_bias ? &bias : nullptr, dnnl_forward_inference, post.attr));
   if (!group.tail.empty() && is_reference(pd)) return unsupported("no fused convolution");
   std::vector<Operand> reads;
   HONE_TRY(read_image(r, id, 0, c.x, DNNL_ARG_SRC, reads));
-  HONE_TRY(read_weights(r, id, c, pd, reads));
-  if (has_bias) reads.push_back({DNNL_ARG_BIAS, r.plain(n.inputs[2], id), std::move(bias)});
-  add_tail_operands(r, group, post);
+  if (folded) {
+    HONE_TRY(read_folded(r, id, c, folding, pd, std::move(bias), reads));
+  } else {
+    HONE_TRY(read_weights(r, id, c, pd, reads));
+    if (has_bias) reads.push_back({DNNL_ARG_BIAS, r.plain(n.inputs[2], id), std::move(bias)});
+  }
+  add_tail_operands(r, group, folded, post);
   std::move(post.reads.begin(), post.reads.end(), std::back_inserter(reads));
   return add_image_primitive(r, g.node(group.last()).outputs[0], pd, std::move(reads), c.y,
                              DNNL_ARG_DST, id, "onednn.conv");

@@ -53,7 +53,7 @@ Status onednn_lower_matmul(Lowering& to, NodeId id) {
   HONE_ASSIGN(Layout la, sa.layout());
   HONE_ASSIGN(const Layout stored_b, sb.layout());
   // What never changes is packed once, as the primitive likes it best.
-  const bool pack = to.is_fixed(n.inputs[1]);
+  const bool pack = to.is_fixed(n.inputs[1]) && to.packs();
   HONE_ASSIGN(Layout lb, pack ? Layout::any(sb.dims) : stored_b.clone());
   HONE_ASSIGN(Layout lc, Layout::plain(c.dims()));
   dnnl_primitive_desc_t raw = nullptr;

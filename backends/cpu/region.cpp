@@ -130,10 +130,10 @@ BufferId Region::image(ValueId v, const TensorType& as, NodeId reader) {
   if (has_image(v)) return form(v).image;
   if (same_either_way(as.shape)) return plain(v, reader);
   const BufferId from = plain(v, reader);
-  if (to_.is_fixed(v))
-    return to_.packed(v, as.bytes(), [as](const void* source, void* dest) -> Status {
+  if (to_.is_fixed(v) && to_.packs())
+    return to_.packed({&v, 1}, as.bytes(), [as](auto source, void* dest) -> Status {
       const Shape& x = as.shape;
-      transpose(as.dtype, x[0], x[1], x.product(2, x.rank()), source, dest, serial_pool());
+      transpose(as.dtype, x[0], x[1], x.product(2, x.rank()), source[0], dest, serial_pool());
       return {};
     });
   const BufferId made = to_.temporary(as.bytes() + kImageSlack);

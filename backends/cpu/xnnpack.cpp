@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "backends/cpu/pthreadpool_shim.hpp"
 
@@ -49,10 +50,9 @@ bool fixed_weights(const Graph& g, const Node& n) {
   const bool constant = g.value(w).kind == ValueKind::constant;
   if (!constant && !fixed_state(g, w)) return false;
   if (bias_of(n) == kNone) return true;
-  // The bias is packed with the weights. Those of a constant are packed only once, so a bias that
-  // may change from outside must not hang on them.
+  // The bias is packed with the weights.
   const ValueId b = root_of(g, bias_of(n));
-  return g.value(b).kind == ValueKind::constant || (!constant && fixed_state(g, b));
+  return g.value(b).kind == ValueKind::constant || fixed_state(g, b);
 }
 
 PackedWeights::PackedWeights() {
@@ -83,30 +83,56 @@ void* PackedWeights::reserve(size_t bytes) {
 
 namespace {
 
-// Packs into `dest`; what makes the operator is as it was when the size was asked.
-Status pack(const MakeOperator& make, const OrderWeights& order, int64_t count, const float* from,
-            const float* bias, void* dest, int64_t room) {
-  PackedWeights weights;
-  weights.set_place(dest, room);
-  TensorData ordered;
-  if (order) {
-    HONE_ASSIGN(ordered, TensorData::allocate({DType::f32, {count}}));
-    order(from, static_cast<float*>(ordered.mutable_data()));
-    from = static_cast<const float*>(ordered.data());
+// Weights and bias, brought into XNNPACK's order and a normalisation's scale.
+class Source {
+ public:
+  Source(const OrderWeights& order, const Normalisation* norm, int64_t count)
+      : order_(order), norm_(norm), count_(count) {}
+
+  /// `from`: what the normalisation reads, then the weights and, without one, perhaps the bias.
+  Status load(std::span<const void* const> from) {
+    const size_t before = norm_ ? norm_->sources().size() : 0;
+    weights = static_cast<const float*>(from[before]);
+    bias = from.size() > before + 1 ? static_cast<const float*>(from[before + 1]) : nullptr;
+    if (norm_) HONE_TRY(scale(from.first(before)));
+    if (!order_) return {};
+    HONE_ASSIGN(ordered_, TensorData::allocate({DType::f32, {count_}}));
+    order_(weights, static_cast<float*>(ordered_.mutable_data()));
+    weights = static_cast<const float*>(ordered_.data());
+    return {};
   }
-  xnn_operator_t raw = nullptr;
-  HONE_TRY(xnnpack_status(make(from, bias, weights.cache(), &raw), "packing"));
-  const XnnpackOperator op(raw);
-  return {};
-}
+
+  const float *weights = nullptr, *bias = nullptr;
+
+ private:
+  Status scale(std::span<const void* const> from) {
+    const int64_t channels = norm_->channels, each = count_ / channels;
+    std::vector<float> factor(static_cast<size_t>(channels));
+    shift_.resize(factor.size());
+    norm_->coefficients(from, factor.data(), shift_.data());
+    HONE_ASSIGN(scaled_, TensorData::allocate({DType::f32, {count_}}));
+    float* const to = static_cast<float*>(scaled_.mutable_data());
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t i = c * each; i < (c + 1) * each; ++i)
+        to[i] = weights[i] * factor[static_cast<size_t>(c)];
+    weights = to;
+    bias = shift_.data();
+    return {};
+  }
+
+  const OrderWeights& order_;
+  const Normalisation* norm_;
+  int64_t count_;
+  TensorData scaled_, ordered_;
+  std::vector<float> shift_;
+};
 
 }  // namespace
 
 Result<Prepared> prepare_operator(Lowering& to, const Node& n, MakeOperator make,
-                                  OrderWeights order) {
+                                  OrderWeights order, const Normalisation* norm) {
   const Graph& g = to.graph();
   const int64_t count = g.type(n.inputs[1]).numel();
-  const ValueId bias = bias_of(n);
   Prepared p;
   p.weights = std::make_unique<PackedWeights>();
   {  // once with zeros, to learn the size
@@ -118,23 +144,25 @@ Result<Prepared> prepare_operator(Lowering& to, const Node& n, MakeOperator make
     p.op.reset(raw);
     p.weights->drop_stand_in();
   }
-  // A packing sees one source. The bias goes first, into a buffer of its own, and is read there
-  // when the weights follow.
-  auto packed_bias = std::make_shared<const float*>(nullptr);
-  if (bias != kNone) {
-    const int64_t bytes = g.type(bias).bytes();
-    to.packed(bias, bytes, [packed_bias, bytes](const void* from, void* dest) -> Status {
-      std::copy_n(static_cast<const char*>(from), bytes, static_cast<char*>(dest));
-      *packed_bias = static_cast<const float*>(dest);
-      return {};
-    });
-  }
+  std::vector<ValueId> sources;
+  if (norm) sources = norm->sources();
+  sources.push_back(n.inputs[1]);
+  if (!norm && bias_of(n) != kNone) sources.push_back(bias_of(n));
   const int64_t bytes = p.weights->bytes();
-  p.packed = to.packed(n.inputs[1], bytes,
-                       [make = std::move(make), order = std::move(order), count, packed_bias,
-                        bytes](const void* from, void* dest) {
-                         return pack(make, order, count, static_cast<const float*>(from),
-                                     *packed_bias, dest, bytes);
+  const std::optional<Normalisation> folded = norm ? std::optional(*norm) : std::nullopt;
+  p.packed = to.packed(sources, bytes,
+                       [make = std::move(make), order = std::move(order), folded, count, bytes](
+                           std::span<const void* const> from, void* dest) -> Status {
+                         Source source(order, folded ? &*folded : nullptr, count);
+                         HONE_TRY(source.load(from));
+                         // What makes the operator is as it was when the size was asked.
+                         PackedWeights weights;
+                         weights.set_place(dest, bytes);
+                         xnn_operator_t raw = nullptr;
+                         HONE_TRY(xnnpack_status(
+                             make(source.weights, source.bias, weights.cache(), &raw), "packing"));
+                         const XnnpackOperator op(raw);
+                         return {};
                        });
   return p;
 }

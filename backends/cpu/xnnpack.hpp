@@ -4,7 +4,7 @@
 
 #if HONE_HAVE_XNNPACK
 
-#include "backends/cpu/region.hpp"
+#include "backends/cpu/normalisation.hpp"
 #include "hone/tensor_data.hpp"
 #include "xnnpack.h"
 
@@ -70,8 +70,9 @@ struct Prepared {
   BufferId packed = kNone;
 };
 /// Has the node's weights packed once, through Lowering::packed.
+/// `norm`: what is folded into them, or null.
 Result<Prepared> prepare_operator(Lowering& to, const Node& node, MakeOperator make,
-                                  OrderWeights order);
+                                  OrderWeights order, const Normalisation* norm = nullptr);
 
 /// Says how many threads there will be when XNNPACK asks, while a program is prepared.
 class CountedPool final : public ThreadPool {

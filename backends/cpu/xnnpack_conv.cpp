@@ -133,10 +133,15 @@ Status xnnpack_lower_conv(Region& r, const Group& group) {
   const NodeId id = group.nodes[0];
   const Node& n = g.node(id);
   HONE_ASSIGN(const Geometry size, geometry(g, n));
+  const bool norm = group.tail.batch_norm != kNone;
+  const Normalisation folding =
+      norm ? Normalisation::of(g, group.tail.batch_norm, id) : Normalisation();
+  if (norm && !folding.fixed(r.to())) return unsupported("the normalisation is not fixed");
   Bounds bounds;
   if (group.tail.bound != kNone) bounds_of(g.node(group.tail.bound), bounds);
-  HONE_ASSIGN(Prepared p, prepare_operator(r.to(), n, conv_maker(size, bounds.low, bounds.high),
-                                           conv_order(g.type(n.inputs[1]).shape)));
+  HONE_ASSIGN(Prepared p,
+              prepare_operator(r.to(), n, conv_maker(size, bounds.low, bounds.high),
+                               conv_order(g.type(n.inputs[1]).shape), norm ? &folding : nullptr));
   const BufferId packed = p.packed;
   auto kernel = std::make_unique<ConvKernel>(std::move(p), size);
   CountedPool pool(r.to().threads());

@@ -72,20 +72,22 @@ class Preparer final : public Lowering {
     return v == kNone ? kNone : buffer_of_[static_cast<size_t>(root(v))];
   }
   BufferId temporary(int64_t bytes) override { return add_buffer({.bytes = bytes}); }
-  BufferId packed(ValueId source, int64_t bytes, PackFn pack) override {
+  BufferId packed(std::span<const ValueId> sources, int64_t bytes, PackFn pack) override {
     const BufferId id = add_buffer({.kind = BufferKind::packed,
                                     .bytes = bytes,
                                     .index = static_cast<int32_t>(p_.packs.size())});
-    p_.packs.push_back({root(source), bytes, std::move(pack)});
+    std::vector<ValueId> roots;
+    for (ValueId v : sources) roots.push_back(root(v));
+    p_.packs.push_back({std::move(roots), bytes, std::move(pack)});
     p_.packed_bytes += bytes;
     return id;
   }
   bool is_fixed(ValueId v) const override {
     const ValueInfo& info = p_.graph.value(root(v));
-    if (!pack_) return false;
     return info.kind == ValueKind::constant ||
            (info.kind == ValueKind::state && !updated_[static_cast<size_t>(root(v))]);
   }
+  bool packs() const override { return pack_; }
   int uses(ValueId v) const override { return uses_[static_cast<size_t>(v)]; }
   void add(Step step) override { p_.steps.push_back(std::move(step)); }
   Status add_reference(NodeId id) override {
@@ -301,7 +303,8 @@ class Preparer final : public Lowering {
 }  // namespace
 
 Result<Program> prepare(Graph graph, const PrepareOptions& options) {
-  if (options.memory_limit == kNoLimit) return Preparer(std::move(graph), options, true).run();
+  if (options.memory_limit == kNoLimit || !options.pack)
+    return Preparer(std::move(graph), options, options.pack).run();
   Preparer packing(graph, options, true);
   Result<Program> p = packing.run();
   // Packed copies are the first to go when memory is short.

@@ -31,7 +31,7 @@ struct Buffer {
 };
 
 struct Pack {
-  ValueId source = kNone;
+  std::vector<ValueId> sources;
   int64_t bytes = 0;
   PackFn fill;
 };
@@ -69,6 +69,7 @@ struct PrepareOptions {
   int64_t memory_limit =
       kNoLimit;            ///< Bytes of arena and packed weights; met by running steps again.
   bool keep_base = false;  ///< For `replan`.
+  bool pack = true;        ///< Whether weights may be copied into a kernel's own layout.
 };
 
 /// Order in which the nodes run: the graph's own, with state updates moved up to where their inputs

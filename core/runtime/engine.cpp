@@ -165,11 +165,16 @@ Status Engine::bind(Compiled& c) {
   if (c.packed_version == states_.version()) return {};
   for (size_t i = 0; i < c.program.packs.size(); ++i) {
     const Pack& pack = c.program.packs[i];
-    const ValueInfo& source = c.program.graph.value(pack.source);
-    if (source.kind == ValueKind::constant && c.packed_version != 0) continue;
-    const StateStore::Entry* state =
-        source.kind == ValueKind::state ? states_.find(source.name) : nullptr;
-    const void* from = state ? state->data.data() : source.data.data();
+    bool constant = true;
+    std::vector<const void*> from;
+    for (ValueId v : pack.sources) {
+      const ValueInfo& source = c.program.graph.value(v);
+      constant &= source.kind == ValueKind::constant;
+      const StateStore::Entry* state =
+          source.kind == ValueKind::state ? states_.find(source.name) : nullptr;
+      from.push_back(state ? state->data.data() : source.data.data());
+    }
+    if (constant && c.packed_version != 0) continue;
     HONE_TRY(pack.fill(from, c.packed[i].mutable_data()));
   }
   c.packed_version = states_.version();

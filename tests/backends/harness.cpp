@@ -44,7 +44,9 @@ class Machine {
       const Buffer& b = p_.buffers[i];
       if (b.kind != BufferKind::packed) continue;
       const Pack& pack = p_.packs[static_cast<size_t>(b.index)];
-      REQUIRE_OK(pack.fill(p_.graph.value(pack.source).data.data(), memory_[i].data()));
+      std::vector<const void*> from;
+      for (ValueId v : pack.sources) from.push_back(p_.graph.value(v).data.data());
+      REQUIRE_OK(pack.fill(from, memory_[i].data()));
     }
     for (size_t i = 0; i < p_.steps.size(); ++i) {
       const Step& s = p_.steps[i];
@@ -98,8 +100,8 @@ Value Case::weights(const Shape& s, Weights w, const char* name, uint64_t seed) 
   return b_.state(StateRole::parameter, random_tensor({DType::f32, s}, seed), name);
 }
 
-TensorData Case::run(const Backend* backend, int threads) const {
-  const Program p = must(prepare(m_.graph, {.backend = backend, .threads = threads}));
+TensorData Case::run(const Backend* backend, int threads, bool pack) const {
+  const Program p = must(prepare(m_.graph, {.backend = backend, .threads = threads, .pack = pack}));
   const auto pool = make_thread_pool(threads);
   // Twice, in other memory: kernels must follow their operands and packed weights.
   Machine elsewhere(p);
@@ -118,6 +120,7 @@ void Case::check(Value y, const Backend& backend, Bits bits) {
   const TensorData expected = run(nullptr, 1), one = run(&backend, 1), two = run(&backend, 2);
   CHECK(all_close(one, expected, kTolerance, kTolerance));
   CHECK(all_close(two, expected, kTolerance, kTolerance));
+  CHECK(same_bits(run(&backend, 1, false), one));
   CHECK(same_bits(two, bits == Bits::for_any_threads ? one : run(&backend, 2)));
 }
 

@@ -27,7 +27,7 @@ class Case {
   Builder& builder() { return b_; }
 
   /// Makes y the graph's output, then runs it with one and with two threads and compares with the
-  /// reference kernels and with a second run.
+  /// reference kernels, with a second run, and with a run that may not copy weights.
   void check(Value y, const Backend& backend, Bits bits = Bits::for_any_threads);
 
   /// The kinds of the steps that `backend` makes of the graph: "onednn.conv onednn.reorder".
@@ -35,7 +35,7 @@ class Case {
   int64_t packed_bytes(const Backend& backend) const;
 
  private:
-  TensorData run(const Backend* backend, int threads) const;
+  TensorData run(const Backend* backend, int threads, bool pack = true) const;
 
   Model m_;
   Builder b_;

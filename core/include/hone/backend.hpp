@@ -65,8 +65,8 @@ struct Step {
   double flops = 0;
 };
 
-/// Fills `to` from `from` (the constant's or state's bytes).
-using PackFn = std::function<Status(const void* from, void* to)>;
+/// Fills `to` from the bytes of constants or states.
+using PackFn = std::function<Status(std::span<const void* const> from, void* to)>;
 
 /// What `lower` works with.
 class Lowering {
@@ -79,9 +79,12 @@ class Lowering {
   virtual BufferId of(ValueId v) = 0;
   /// A buffer that lives from its first writing to its last reading step.
   virtual BufferId temporary(int64_t bytes) = 0;
-  /// A buffer filled once when the program is prepared, and again whenever the source changes from
-  /// outside. `source` is a constant, or a state that this program does not update.
-  virtual BufferId packed(ValueId source, int64_t bytes, PackFn pack) = 0;
+  /// A buffer filled once when the program is prepared, and again whenever a source changes from
+  /// outside. Sources are fixed.
+  virtual BufferId packed(std::span<const ValueId> sources, int64_t bytes, PackFn pack) = 0;
+  /// Whether copies of weights in a kernel's own layout are welcome; when memory is short they are
+  /// not. What is computed must be the same bits either way.
+  virtual bool packs() const = 0;
   /// Whether the content of `v` is fixed while this program runs: constants, and states it does not
   /// update.
   virtual bool is_fixed(ValueId v) const = 0;
