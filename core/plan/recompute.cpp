@@ -142,7 +142,7 @@ bool search(const Facts& facts, int64_t limit, const RecomputeOptions& options,
   std::vector<Found> found;
   double most = options.excess * facts.total;
   // A rehearsal takes time with the square of the steps: very long programs get fewer.
-  constexpr size_t kLong = 1500;
+  constexpr size_t kLong = 8000;
   const size_t times = std::max<size_t>(1, facts.work.steps.size() / kLong);
   int tries = std::max(2, options.tries / static_cast<int>(times));
   for (const double margin : kMargins)
@@ -202,7 +202,7 @@ Recomputation smallest(const WorkList& work, const RecomputeOptions& options) {
     for (int32_t b : w.reads) bytes += work.bytes[static_cast<size_t>(b)];
     low = std::max(low, bytes);
   }
-  const bool is_long = work.steps.size() > 3000;
+  const bool is_long = work.steps.size() > 20000;
   const int tried = is_long ? 1 : 2;  // of the weights
   while (high - low > std::max<int64_t>(64, high / (is_long ? 10 : 100))) {
     const int64_t middle = low + (high - low) / 2;

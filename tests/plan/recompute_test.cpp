@@ -132,6 +132,20 @@ TEST_CASE("a long chain needs far less than all of it, at a small price") {
   CHECK_LE(found->cost, once * 4 / 3);  // no more than every forward step twice
 }
 
+// Each rehearsal of this many steps would take seconds if it looked at all of them at each.
+TEST_CASE("very long chains are planned, and refused, in little time") {
+  const size_t n = 10000;
+  const WorkList w = chain(std::vector<int64_t>(n, 1024), std::vector<double>(n, 1));
+  const int64_t peak = follow(w, once_each(w)).peak;
+  const RecomputeOptions few{.tries = 3, .improved = 1, .trials = 1, .effort = 0};
+  const std::optional<Recomputation> found = recompute_within(w, peak / 20, few);
+  REQUIRE(found.has_value());
+  CHECK(is_valid(w, found->sequence));
+  CHECK_LE(found->peak, peak / 20);
+  CHECK_LE(found->cost, 4.0 / 3 * static_cast<double>(3 * n));  // every forward step twice
+  CHECK_FALSE(recompute_within(w, 2 * 1024, few).has_value());
+}
+
 TEST_CASE("nothing is computed from a state that has been overwritten") {
   WorkList w = chain({64, 64, 64, 64}, {1, 1, 1, 1});
   for (Work& s : w.steps) s.repeatable = true;
