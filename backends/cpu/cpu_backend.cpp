@@ -9,6 +9,7 @@
 #include "backends/cpu/onednn.hpp"
 #include "backends/cpu/onednn_threadpool.hpp"
 #include "backends/cpu/pointwise.hpp"
+#include "backends/cpu/vector_softmax.hpp"
 #include "backends/cpu/xnnpack.hpp"
 
 namespace hone {
@@ -47,6 +48,10 @@ constexpr Implementation kImplementations[] = {
     {Family::gemm, &op::lstm_cells, cpu::accepts_recurrent, cpu::lower_recurrent<run_lstm_cells>},
     {Family::gemm, &op::lstm_cells_grad, cpu::accepts_recurrent,
      cpu::lower_recurrent<run_lstm_cells_grad>},
+#endif
+#if HONE_HAVE_HIGHWAY
+    {Family::vector, &op::softmax, cpu::vector_accepts_softmax, cpu::vector_lower_softmax},
+    {Family::vector, &op::log_softmax, cpu::vector_accepts_softmax, cpu::vector_lower_softmax},
 #endif
     {Family::gemm, nullptr, nullptr, nullptr},  // so that the list is never empty
 };
