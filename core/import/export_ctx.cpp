@@ -106,7 +106,14 @@ std::vector<std::string> ExportCtx::inputs() const {
 
 int ExportCtx::rank(int i) const {
   const ValueInfo& v = state_.graph.value(id(i));
-  return v.typed ? v.type.shape.rank() : -1;
+  if (v.typed) return v.type.shape.rank();
+  if (v.kind != ValueKind::node) return -1;
+  // Some operators say it without knowing the extents.
+  const Node& from = state_.graph.node(v.producer);
+  size_t axes = 0;
+  if (from.op == &op::transpose) axes = from.attrs.as<PermAttrs>().perm.size();
+  if (from.op == &op::reshape) axes = from.attrs.as<ShapeAttrs>().shape.size();
+  return axes > 0 ? static_cast<int>(axes) : -1;
 }
 
 int ExportCtx::outputs() const {

@@ -132,7 +132,7 @@ Value Rewriter::by_rule(const Pending& p) {
   look_in(exact_rules());
   look_in(dynamic_rules());
   look_in(shape_rules());
-  if (options_.recognise) look_in(recognition_rules());
+  if (options_.recognise) look_in(linear_rules()), look_in(recognition_rules());
   --depth_;
   return v;
 }

@@ -91,5 +91,6 @@ std::span<const SimplifyRule> shape_rules();
 std::span<const SimplifyRule> dynamic_rules();
 /// Rules that recognise spelled-out operators.
 std::span<const SimplifyRule> recognition_rules();
+std::span<const SimplifyRule> linear_rules();
 
 }  // namespace hone

@@ -260,6 +260,32 @@ TEST_CASE("hard sigmoid and hard swish are recognised") {
          "hard_sigmoid mul"});
 }
 
+TEST_CASE("a product reads its operands transposed") {
+  const auto product = [](std::vector<int64_t> left, std::vector<int64_t> right) {
+    return [left, right](Sketch& s) {  // x is (N, T, 4)
+      const Value a = left.empty() ? s.x : s.b.emit(op::transpose, {s.x}, PermAttrs{left});
+      const Value b = right.empty() ? s.x : s.b.emit(op::transpose, {s.x}, PermAttrs{right});
+      return ops::matmul(a, b);
+    };
+  };
+  check({"right", product({}, {0, 2, 1}), "matmul"});
+  check({"left", product({0, 2, 1}, {}), "matmul"});
+  check({"the last axis goes elsewhere", product({1, 0, 2}, {1, 2, 0}), "transpose matmul"});
+  check({"a matrix", draw([](Formula f) {
+           const Value w = f.s.parameter("weight", {3, 4});
+           return ops::matmul(f.x, f.s.b.emit(op::transpose, {w}, PermAttrs{}));
+         }),
+         "matmul"});
+}
+
+TEST_CASE("a product keeps a transpose that brings another axis to the end") {
+  check({"rows apart", draw([](Formula f) {
+           const Value t = f.s.b.emit(op::transpose, {f.x}, PermAttrs{{1, 0, 2}});
+           return ops::matmul(t, f.s.parameter("weight", {4, 3}));
+         }),
+         "transpose matmul"});
+}
+
 TEST_CASE("nothing is recognised when only exact rules are asked for") {
   const Model m = drawn(draw([](Formula f) { return f.mul(f.x, ops::sigmoid(f.x)); }));
   CHECK_EQ(operators(simplified(m, {.recognise = kExact}).graph), "sigmoid mul");
