@@ -59,20 +59,40 @@ std::function<double(int64_t)> schedule(const Args& a, int64_t steps) {
   };
 }
 
-// One JSON object a line; flushed, so that a run that dies leaves what it did.
+// One JSON object a line; flushed, so that a run that dies leaves what it did. What the file held
+// stays until there is a first line: a run that is refused loses nobody's log.
 class Log {
  public:
+  Log() = default;
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+  ~Log() {
+    if (!is_new_ || begun_) return;
+    file_.close();
+    std::remove(path_.c_str());
+  }
   Status open(const std::string& path, bool append) {
-    file_.open(path, append ? std::ios::app : std::ios::trunc);
+    path_ = path;
+    is_new_ = !std::ifstream(path);
+    begun_ = append;
+    file_.open(path, std::ios::app);
     if (!file_) return io_error("cannot write the log '{}'", path);
     return {};
   }
   void line(const std::string& json) {
-    if (file_.is_open()) file_ << json << std::endl;
+    if (!file_.is_open()) return;
+    if (!begun_) {
+      file_.close();
+      file_.open(path_, std::ios::trunc);
+      begun_ = true;
+    }
+    file_ << json << std::endl;
   }
 
  private:
+  std::string path_;
   std::ofstream file_;
+  bool is_new_ = false, begun_ = false;
 };
 
 // Everything a run needs, made before the first step, so that mistakes show at once.
@@ -82,6 +102,7 @@ class Run {
 
   Status go() {
     HONE_TRY(prepare());
+    HONE_TRY(print_memory());
     if (!a_.gradients.empty()) HONE_TRY(dump_gradients());
     HONE_TRY(train());
     HONE_TRY(save_result());
@@ -129,12 +150,7 @@ class Run {
     HONE_ASSIGN(Trainer trainer, Trainer::create(model_, options));
     trainer_ = std::make_unique<Trainer>(std::move(trainer));
     base_hash_ = content_hash(model_);
-    if (!a_.run_dir.empty()) {
-      HONE_TRY(make_folder(a_.run_dir));
-      std::ofstream config(a_.run_dir + "/config.toml");
-      config << a_.text << "# model weights: sha256 " << base_hash_ << "\n";
-      if (!config) return io_error("cannot write '{}/config.toml'", a_.run_dir);
-    }
+    if (!a_.run_dir.empty()) HONE_TRY(make_folder(a_.run_dir));
     if (!a_.resume.empty()) HONE_TRY(resume());
     if (!a_.log.empty()) HONE_TRY(log_.open(a_.log, !a_.resume.empty()));
     if (!a_.run_dir.empty()) HONE_TRY(run_log_.open(a_.run_dir + "/log.jsonl", !a_.resume.empty()));
@@ -176,6 +192,15 @@ class Run {
     return write_npz(a_.gradients, arrays);
   }
 
+  // The run folder becomes this run's with its first step.
+  Status save_config() const {
+    if (a_.run_dir.empty()) return {};
+    std::ofstream config(a_.run_dir + "/config.toml");
+    config << a_.text << "# model weights: sha256 " << base_hash_ << "\n";
+    if (!config) return io_error("cannot write '{}/config.toml'", a_.run_dir);
+    return {};
+  }
+
   // One update: a batch, or as many as --accumulate says; a window ends with the epoch.
   Result<StepResult> one_step() {
     if (a_.accumulate == 1) {
@@ -211,14 +236,14 @@ class Run {
   }
 
   Status train() {
-    HONE_TRY(print_memory());
     std::printf("Training %zu of the model's tensors on %s samples, %lld steps of %lld\n",
                 trainer_->trainable().size(), count_text(data_->size()).c_str(),
                 static_cast<long long>(steps_), static_cast<long long>(a_.batch));
     Progress progress("train", steps_, "steps");
     double smooth = 0;
-    while (trainer_->steps() < steps_) {
+    for (bool first = true; trainer_->steps() < steps_; first = false) {
       HONE_ASSIGN(const StepResult r, one_step());
+      if (first) HONE_TRY(save_config());
       smooth = r.step == 0 || smooth == 0 ? r.loss : 0.95 * smooth + 0.05 * r.loss;
       std::string line = format("{\"step\": {}, \"loss\": ", r.step) + json_number(r.loss) +
                          ", \"lr\": " + json_number(r.lr);

@@ -222,16 +222,31 @@ Result<std::optional<Placed>> fit(const WorkList& work, int64_t limit) {
   return std::optional<Placed>();
 }
 
-// Steps and buffers as they were before they got a place.
-Result<Program> lowered(const Program& p) {
-  if (!p.base) return internal("a program without a base cannot be planned anew");
-  Program out;
-  out.steps = p.base->steps;
-  out.buffers = p.base->buffers;
-  return out;
-}
-
 Result<Placed> tightest(const WorkList& work) { return pack(work, smallest(work), kNoLimit); }
+
+// The program gets the runs, and every buffer its offset.
+void settle(Program& p, const Abstract& a, Placed placed) {
+  double once = 0;
+  for (const Work& w : a.list.steps) once += w.cost;
+  const Timeline& t = placed.timeline;
+  const std::vector<BufferId> buffer_of = realise(p, a, placed.runs.sequence, t);
+  if (once > 0) p.repeats.extra_time = placed.runs.cost / once - 1;
+  touch_others(p);
+  const size_t lives = placed.packing.instances.size();
+  for (size_t i = 0; i < lives; ++i) {
+    const size_t life = static_cast<size_t>(placed.packing.instances[i]);
+    p.buffers[static_cast<size_t>(buffer_of[life])].offset = placed.arena.offsets[i];
+  }
+  for (size_t i = 0; i < t.instances.size(); ++i) {  // what a life takes over has its place already
+    Buffer& b = p.buffers[static_cast<size_t>(buffer_of[i])];
+    if (b.shares != kNone) b.offset = p.buffers[static_cast<size_t>(b.shares)].offset;
+  }
+  p.scratch_offsets.assign(p.steps.size(), -1);
+  for (size_t i = 0; i < placed.packing.scratch_of.size(); ++i)
+    p.scratch_offsets[static_cast<size_t>(placed.packing.scratch_of[i])] =
+        placed.arena.offsets[lives + i];
+  p.arena = std::move(placed.arena);
+}
 
 }  // namespace
 
@@ -239,53 +254,35 @@ Status place(Program& p, int64_t limit) {
   Abstract a(p);
   a.permute(p, better_order(a.list));
   HONE_ASSIGN(std::optional<Placed> placed, fit(a.list, limit));
-  if (!placed) {
+  if (!placed && limit >= floor_bytes(a.list)) {
     HONE_ASSIGN(placed, tightest(a.list));
-    if (placed->arena.bytes > limit)
-      return Status(Code::out_of_memory,
-                    format("the arena cannot be smaller than {} bytes, the limit leaves {}",
-                           placed->arena.bytes, limit));
+    if (placed->arena.bytes > limit) placed.reset();
   }
-  double once = 0;
-  for (const Work& w : a.list.steps) once += w.cost;
-  const Timeline& t = placed->timeline;
-  const std::vector<BufferId> buffer_of = realise(p, a, placed->runs.sequence, t);
-  if (once > 0) p.repeats.extra_time = placed->runs.cost / once - 1;
-  touch_others(p);
-  const size_t lives = placed->packing.instances.size();
-  for (size_t i = 0; i < lives; ++i) {
-    const size_t life = static_cast<size_t>(placed->packing.instances[i]);
-    p.buffers[static_cast<size_t>(buffer_of[life])].offset = placed->arena.offsets[i];
-  }
-  for (size_t i = 0; i < t.instances.size(); ++i) {  // what a life takes over has its place already
-    Buffer& b = p.buffers[static_cast<size_t>(buffer_of[i])];
-    if (b.shares != kNone) b.offset = p.buffers[static_cast<size_t>(b.shares)].offset;
-  }
-  p.scratch_offsets.assign(p.steps.size(), -1);
-  for (size_t i = 0; i < placed->packing.scratch_of.size(); ++i)
-    p.scratch_offsets[static_cast<size_t>(placed->packing.scratch_of[i])] =
-        placed->arena.offsets[lives + i];
-  p.arena = std::move(placed->arena);
+  if (!placed)
+    return Status(Code::out_of_memory, format("the arena does not fit into {} bytes", limit));
+  settle(p, a, std::move(*placed));
   return {};
 }
 
-Status replan(Program& p, int64_t limit) {
-  HONE_ASSIGN(Program trial, lowered(p));
-  HONE_TRY(place(trial, limit));
-  p.steps = std::move(trial.steps);
-  p.buffers = std::move(trial.buffers);
-  p.scratch_offsets = std::move(trial.scratch_offsets);
-  p.arena = std::move(trial.arena);
-  p.repeats = trial.repeats;
+Status place_smallest(Program& p) {
+  Abstract a(p);
+  a.permute(p, better_order(a.list));
+  HONE_ASSIGN(Placed placed, tightest(a.list));
+  settle(p, a, std::move(placed));
   return {};
 }
 
-Result<int64_t> smallest_arena(const Program& p) {
-  HONE_ASSIGN(Program trial, lowered(p));
-  Abstract a(trial);
-  a.permute(trial, better_order(a.list));
-  HONE_ASSIGN(const Placed placed, tightest(a.list));
-  return placed.arena.bytes;
+Result<Program> replanned(const Program& p, int64_t limit) {
+  if (!p.base) return internal("a program without a base cannot be planned anew");
+  Program out;
+  out.steps = p.base->steps;
+  out.buffers = p.base->buffers;
+  HONE_TRY(place(out, limit == kNoLimit ? kNoLimit : limit - p.packed_bytes));
+  out.packed_bytes = p.packed_bytes;
+  out.gave_up_packing = p.gave_up_packing;
+  out.flops = p.flops;
+  out.base = p.base;
+  return out;
 }
 
 }  // namespace hone

@@ -61,6 +61,10 @@ class Preparer final : public Lowering {
     for (const Step& s : p_.steps) p_.flops += s.flops;
     if (options_.keep_base) p_.base = std::make_shared<Base>(Base{p_.steps, p_.buffers});
     const int64_t limit = options_.memory_limit;
+    if (options_.smallest) {
+      HONE_TRY(place_smallest(p_));
+      return std::move(p_);
+    }
     HONE_TRY(place(p_, limit == kNoLimit ? kNoLimit : limit - p_.packed_bytes));
     return std::move(p_);
   }
@@ -308,8 +312,9 @@ Result<Program> prepare(Graph graph, const PrepareOptions& options) {
   Preparer packing(graph, options, true);
   Result<Program> p = packing.run();
   // Packed copies are the first to go when memory is short.
-  if (!p.ok() && p.status().code() == Code::out_of_memory && packing.has_packed())
-    return Preparer(std::move(graph), options, false).run();
+  if (p.ok() || p.status().code() != Code::out_of_memory || !packing.has_packed()) return p;
+  p = Preparer(std::move(graph), options, false).run();
+  if (p.ok()) p->gave_up_packing = true;
   return p;
 }
 

@@ -57,6 +57,7 @@ struct Program {
   ArenaPlan arena;
   Repeats repeats;
   int64_t packed_bytes = 0;
+  bool gave_up_packing = false;      ///< Packed copies were welcome but did not fit.
   double flops = 0;                  ///< Of each step once.
   std::shared_ptr<const Base> base;  ///< With PrepareOptions::keep_base.
 };
@@ -70,6 +71,7 @@ struct PrepareOptions {
       kNoLimit;            ///< Bytes of arena and packed weights; met by running steps again.
   bool keep_base = false;  ///< For `replan`.
   bool pack = true;        ///< Whether weights may be copied into a kernel's own layout.
+  bool smallest = false;   ///< The smallest arena that can be found, in place of a limit.
 };
 
 /// Order in which the nodes run: the graph's own, with state updates moved up to where their inputs
@@ -85,11 +87,12 @@ Result<Program> prepare(Graph graph, const PrepareOptions& options);
 /// steps again where that is needed. Errors: out_of_memory, with the smallest arena that would do.
 Status place(Program& program, int64_t limit);
 
-/// Plans a program with a base anew, for another limit. The program stays as it was on errors.
-Status replan(Program& program, int64_t limit);
+/// The same in the smallest arena that is found, whatever time it costs.
+Status place_smallest(Program& program);
 
-/// The smallest arena that was found for a program with a base.
-Result<int64_t> smallest_arena(const Program& program);
+/// A program with a base, planned for another limit (as PrepareOptions::memory_limit). What does
+/// not depend on the plan, graph and packs, is left out. Errors: out_of_memory.
+Result<Program> replanned(const Program& program, int64_t limit);
 
 /// The plan as a table: peak, bound, and the buffers by size with their lifetimes.
 std::string describe_plan(const Program& program, int max_rows = 20);

@@ -176,6 +176,7 @@ std::optional<Recomputation> recompute_within(const WorkList& work, int64_t limi
   plain.peak = t.peak;
   plain.cost = t.cost;
   if (plain.peak <= limit) return plain;
+  if (limit < floor_bytes(work)) return std::nullopt;
   Recomputation best;
   if (!search(Facts(work), limit, options, best)) return std::nullopt;
   return best;
@@ -192,16 +193,25 @@ Result<Recomputation> recompute(const WorkList& work, int64_t limit,
   return std::move(*found);
 }
 
+int64_t floor_bytes(const WorkList& work) {
+  int64_t most = 0;
+  std::vector<int32_t> reads;
+  for (const Work& w : work.steps) {  // writes may take the place of reads
+    reads = w.reads;
+    std::sort(reads.begin(), reads.end());
+    reads.erase(std::unique(reads.begin(), reads.end()), reads.end());
+    int64_t bytes = w.scratch;
+    for (int32_t b : reads) bytes += work.bytes[static_cast<size_t>(b)];
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
 Recomputation smallest(const WorkList& work, const RecomputeOptions& options) {
   const Facts facts(work);
   Recomputation best{once_each(work), 0, facts.total};
   best.peak = follow(work, best.sequence).peak;
-  int64_t low = 0, high = best.peak;
-  for (const Work& w : work.steps) {
-    int64_t bytes = w.scratch;
-    for (int32_t b : w.reads) bytes += work.bytes[static_cast<size_t>(b)];
-    low = std::max(low, bytes);
-  }
+  int64_t low = floor_bytes(work), high = best.peak;
   const bool is_long = work.steps.size() > 20000;
   const int tried = is_long ? 1 : 2;  // of the weights
   while (high - low > std::max<int64_t>(64, high / (is_long ? 10 : 100))) {

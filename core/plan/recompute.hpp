@@ -33,6 +33,9 @@ std::optional<Recomputation> recompute_within(const WorkList& work, int64_t limi
 Result<Recomputation> recompute(const WorkList& work, int64_t limit,
                                 const RecomputeOptions& options = {});
 
+/// What single steps need at once: no sequence has a smaller peak.
+int64_t floor_bytes(const WorkList& work);
+
 /// The sequence with the smallest peak that was found, whatever it costs (within options.excess).
 Recomputation smallest(const WorkList& work, const RecomputeOptions& options = {});
 

@@ -55,49 +55,33 @@ Result<std::vector<TensorData>> Engine::run_staged(std::span<const TensorData> i
   return staged_->run(inputs);
 }
 
-int64_t Engine::cached_bytes() const {
-  int64_t sum = 0;
-  for (const auto* cache : caches)
-    for (const auto& c : *cache) sum += c->program.packed_bytes + c->reserved;
-  return sum;
-}
-
-void Engine::set_memory_limit(int64_t bytes) {
-  options_.memory_limit = bytes;
-  arena_ = TensorData();
-}
-
-// Within the limit, giving up the other programs where it must be.
-Result<Program> Engine::prepare_within(const Graph& graph, const CompileOptions& options) {
-  PrepareOptions o;
-  o.backend = options_.kernels == Kernels::best ? &default_backend() : nullptr;
-  o.threads = pool_->size();
-  o.keep_base = options.replans;
-  if (options_.memory_limit == 0 || options.unlimited) return prepare(graph, o);
-  const auto attempt = [&] {
-    o.memory_limit = std::max<int64_t>(0, options_.memory_limit - fixed_bytes() - options.reserved);
-    return prepare(graph, o);
-  };
-  Result<Program> p = attempt();
-  if (p.ok() || p.status().code() != Code::out_of_memory || cached_bytes() == 0) return p;
-  for (auto* cache : caches) cache->clear();
-  return attempt();
-}
-
 Result<std::unique_ptr<Compiled>> Engine::compile(Graph graph, const CompileOptions& options) {
   auto c = std::make_unique<Compiled>();
-  HONE_ASSIGN(c->program, prepare_within(graph, options));
-  const Program& p = c->program;
-  for (const Pack& pack : p.packs) {
-    HONE_ASSIGN(TensorData bytes, TensorData::allocate({DType::u8, {pack.bytes}}));
-    c->packed.push_back(std::move(bytes));
-  }
+  HONE_ASSIGN(Program p, prepare_within(graph, options));
   c->reserved = options.reserved;
+  c->beside = options.beside;
   c->input_pointers.assign(p.graph.inputs.size(), nullptr);
   c->output_pointers.assign(p.graph.outputs.size(), nullptr);
-  index_operands(*c);
-  if (!options.unlimited) HONE_TRY(bind(*c));
+  HONE_TRY(adopt(*c, std::move(p)));
   return c;
+}
+
+Status Engine::adopt(Compiled& c, Program plan) const {
+  if (plan.graph.values.empty()) {
+    plan.graph = std::move(c.program.graph);
+    plan.packs = std::move(c.program.packs);
+    c.program = std::move(plan);
+  } else {
+    c.program = std::move(plan);
+    c.packed.clear();
+    c.packed_version = 0;
+    for (const Pack& pack : c.program.packs) {
+      HONE_ASSIGN(TensorData bytes, TensorData::allocate({DType::u8, {pack.bytes}}));
+      c.packed.push_back(std::move(bytes));
+    }
+  }
+  index_operands(c);
+  return {};
 }
 
 void Engine::index_operands(Compiled& c) {
@@ -121,38 +105,6 @@ void Engine::index_operands(Compiled& c) {
   }
   c.operands.assign(at, nullptr);
   c.arena = nullptr;
-}
-
-Status Engine::replan(Compiled& c, int64_t limit) {
-  const int64_t others = fixed_bytes();  // this program's packed and held bytes among them
-  HONE_TRY(hone::replan(c.program, limit == 0 ? kNoLimit : std::max<int64_t>(0, limit - others)));
-  index_operands(c);
-  return {};
-}
-
-// Programs that were made one after the other may together pass the limit: the others go then, and
-// an arena that is larger than this program needs; where states have been added, it is planned
-// anew.
-Status Engine::keep_limit(Compiled& c) {
-  const int64_t limit = options_.memory_limit;
-  if (limit == 0) return {};
-  const auto holds = [&](const auto& cache) {
-    return std::any_of(cache.begin(), cache.end(), [&](const auto& p) { return p.get() == &c; });
-  };
-  const bool cached =
-      std::any_of(caches.begin(), caches.end(), [&](auto* all) { return holds(*all); });
-  const int64_t own = cached ? 0 : c.program.packed_bytes + c.reserved;
-  if (cached && fixed_bytes() + c.program.arena.bytes > limit)
-    for (auto* cache : caches)
-      cache->erase(std::remove_if(cache->begin(), cache->end(),
-                                  [&](const auto& p) { return p.get() != &c; }),
-                   cache->end());
-  if (cached && c.program.base && fixed_bytes() + c.program.arena.bytes > limit)
-    HONE_TRY(replan(c, limit));
-  if (arena_.defined() && arena_.bytes() > c.program.arena.bytes &&
-      fixed_bytes() + own + arena_.bytes() > limit)
-    arena_ = TensorData();
-  return {};
 }
 
 Status Engine::bind(Compiled& c) {
@@ -247,10 +199,10 @@ PlanInfo Engine::info(const Compiled& c) const {
   out.state_bytes = states_.bytes();
   for (const StateStore::Entry& e : states_.entries())
     if (e.role == StateRole::optimizer) out.optimizer_bytes += e.data.bytes();
-  out.held_bytes = c.reserved;
+  out.held_bytes = c.reserved + kept_bytes;
   // The arena is as large as the largest of the programs needs it.
   out.peak_bytes =
-      out.arena_bytes + out.state_bytes + std::max(cached_bytes(), p.packed_bytes + c.reserved);
+      out.arena_bytes + lasting_bytes() + std::max(cached_bytes(), p.packed_bytes + c.reserved);
   out.limit_bytes = options_.memory_limit;
   out.repeated_steps = p.repeats.runs;
   out.extra_time = p.repeats.extra_time;
@@ -299,7 +251,8 @@ Result<Compiled*> Engine::infer_program(std::span<const TensorType> types) {
     if (!concrete.ok()) return concrete.status();
     concrete->updates.clear();
     HONE_TRY(remove_dead(*concrete));
-    HONE_ASSIGN(c, compile(std::move(*concrete)));
+    HONE_ASSIGN(c, compile(std::move(*concrete), {.advice = kSmallerInputs}));
+    HONE_TRY(bind(*c));
   }
   c->types.assign(types.begin(), types.end());
   c->last_used = next_use();

@@ -52,7 +52,8 @@ struct Compiled {
   std::vector<std::string> names;
   std::vector<TensorType> types;
   std::vector<int32_t> slot_of;  ///< For each fed tensor, its graph input.
-  int64_t reserved = 0;          ///< Bytes of `held`.
+  int64_t reserved = 0;          ///< Bytes of `held`, and what assumptions keep.
+  int64_t beside = 0;            ///< As CompileOptions.
   std::vector<TensorData> held;  ///< Outputs and scalars that live as long as the program.
   uint64_t last_used = 0;
   /// Shapes or branches depend on data: there is no one program, and no steps here. Sessions run
@@ -79,20 +80,45 @@ class Engine {
   ThreadPool& pool() { return *pool_; }
   const SessionOptions& options() const { return options_; }
 
-  /// Prepares a graph; its states are looked up in the store by name. Errors: as `prepare`,
-  /// internal (unknown state).
   struct CompileOptions {
-    int64_t reserved = 0;    ///< Bytes that the owner will keep for the program beside its arena.
-    bool replans = false;    ///< Whether `replan` will be asked for.
-    bool unlimited = false;  ///< As if there were no memory limit.
+    int64_t reserved = 0;  ///< Bytes that the owner will keep for the program beside its arena.
+    int64_t added = 0;     ///< Bytes of states that the owner will add once there is a plan.
+    int64_t beside = 0;    ///< Bytes of other programs that stay ready with this one.
+    bool replans = false;  ///< Whether it will be planned anew for other limits.
+    /// Ends the sentence about a limit that cannot be kept; empty: the owner explains it himself.
+    std::string_view advice;
   };
+  static constexpr std::string_view kSmallerInputs = "a smaller batch or smaller inputs take less";
+  /// Prepares a graph; its states are looked up in the store by name when it is bound. Errors: as
+  /// `prepare`.
   Result<std::unique_ptr<Compiled>> compile(Graph graph, const CompileOptions& options);
   Result<std::unique_ptr<Compiled>> compile(Graph graph) { return compile(std::move(graph), {}); }
-  /// Plans a program anew within the memory limit. It stays as it was on errors.
-  Status replan(Compiled& c, int64_t limit);
+  /// What the program would be within another limit (0: none). Errors: out_of_memory.
+  Result<Program> planned(const Compiled& c, int64_t limit) const;
+  /// Gives the program another plan of it.
+  Status adopt(Compiled& c, Program plan) const;
 
-  /// Bytes that are in use whatever program runs: states, and what cached programs keep.
-  int64_t fixed_bytes() const { return states_.bytes() + cached_bytes(); }
+  /// What a graph takes at least, and where.
+  struct Least {
+    int64_t total = 0;  ///< The smallest memory limit that works.
+    int64_t arena = 0, packed = 0;
+    std::string where;  ///< The step with the most live bytes.
+  };
+  Result<Least> least(const Graph& graph, const CompileOptions& options) const;
+  /// What the states take, by role.
+  struct Shares {
+    int64_t parameters = 0, optimizer = 0, other = 0;
+  };
+  Shares shares() const;
+  /// The error of a limit that cannot be kept: the smallest that works, and what takes it. `advice`
+  /// says what would help.
+  Status refusal(const Least& least, const Shares& shares, std::string_view advice) const;
+
+  /// Bytes that are in use whatever program runs: states, what the owner keeps beside them.
+  int64_t lasting_bytes() const { return states_.bytes() + kept_bytes; }
+  int64_t kept_bytes = 0;
+  /// These and what cached programs keep.
+  int64_t fixed_bytes() const { return lasting_bytes() + cached_bytes(); }
   /// Sets the limit (0: none) and gives the arena back. Programs must be planned anew or dropped.
   void set_memory_limit(int64_t bytes);
   /// Runs steps [first, last) with the pointers in `c`.
@@ -118,6 +144,7 @@ class Engine {
 
  private:
   Status resolve(Compiled& c);
+  PrepareOptions how_to_prepare() const;
   Result<Program> prepare_within(const Graph& graph, const CompileOptions& options);
   int64_t cached_bytes() const;
   static void index_operands(Compiled& c);

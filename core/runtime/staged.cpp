@@ -125,21 +125,24 @@ Status Staged::run_graph(Graph g, Replay& replay, std::span<const SlotId> output
 
 Result<Compiled*> Staged::program(Graph g) {
   std::string print = fingerprint(g);
-  for (Entry& e : programs_)
-    if (e.fingerprint == print) {
-      e.program->last_used = engine_.next_use();
-      HONE_TRY(engine_.bind(*e.program));
-      return e.program.get();
+  for (const auto& c : programs_)
+    if (c->names[0] == print) {
+      Compiled* const same = c.get();  // binding may drop the others
+      same->last_used = engine_.next_use();
+      HONE_TRY(engine_.bind(*same));
+      return same;
     }
-  HONE_ASSIGN(std::unique_ptr<Compiled> c, engine_.compile(std::move(g)));
+  HONE_ASSIGN(std::unique_ptr<Compiled> c,
+              engine_.compile(std::move(g), {.advice = Engine::kSmallerInputs}));
+  HONE_TRY(engine_.bind(*c));
   c->last_used = engine_.next_use();
+  c->names = {std::move(print)};
   if (programs_.size() >= kPrograms)
     programs_.erase(
-        std::min_element(programs_.begin(), programs_.end(), [](const Entry& a, const Entry& b) {
-          return a.program->last_used < b.program->last_used;
-        }));
-  programs_.push_back({std::move(print), std::move(c)});
-  return programs_.back().program.get();
+        std::min_element(programs_.begin(), programs_.end(),
+                         [](const auto& a, const auto& b) { return a->last_used < b->last_used; }));
+  programs_.push_back(std::move(c));
+  return programs_.back().get();
 }
 
 }  // namespace hone

@@ -16,23 +16,19 @@ namespace hone {
 class Staged {
  public:
   /// `engine` must outlive this.
-  explicit Staged(Engine& engine) : engine_(engine) {}
+  explicit Staged(Engine& engine) : engine_(engine) { engine.caches.push_back(&programs_); }
 
   /// Runs the model in inference form. Inputs in the model's order. Errors: as Session::run.
   Result<std::vector<TensorData>> run(std::span<const TensorData> inputs);
 
  private:
-  struct Entry {
-    std::string fingerprint;
-    std::unique_ptr<Compiled> program;
-  };
   Status run_stage(Replay& replay, std::span<const TensorData> inputs, bool first);
   Status run_graph(Graph g, Replay& replay, std::span<const SlotId> outputs,
                    std::span<const NamedTensor> fed);
   Result<Compiled*> program(Graph g);
 
   Engine& engine_;
-  std::vector<Entry> programs_;
+  std::vector<std::unique_ptr<Compiled>> programs_;  // each named by its fingerprint
 };
 
 }  // namespace hone

@@ -103,13 +103,13 @@ class Writer {
     Graph& g = out_.graph;
     const Value rate = ops::neg(weight_), step = b_.scalar(1, DType::i64);
     for (size_t i = 0; i < wrt.size(); ++i) {
-      HONE_ASSIGN(const Value sum, moment(wrt[i], kSumSuffix));
+      const Value sum = moment(wrt[i], kSumSuffix);
       const Value inputs[] = {sum, Value(), ops::cast(grads[i], sum.dtype()), rate, step};
       const std::vector<Value> next = b_.emit_all(op::sgd_update, inputs, SgdAttrs{});
       if (next.empty()) return b_.status();
       g.updates.push_back({sum.id(), next[0].id()});
     }
-    HONE_ASSIGN(const Value total, weight_sum());
+    const Value total = weight_sum();
     g.updates.push_back({total.id(), (total + weight_).id()});
     return b_.status();
   }
@@ -117,13 +117,13 @@ class Writer {
  public:
   Result<TrainGraph> apply(const Graph& model) {
     Graph& g = out_.graph;
-    HONE_ASSIGN(const Value total, weight_sum());
+    const Value total = weight_sum();
     std::vector<Value> wrt, grads;
     for (ValueId v : model.states(StateRole::parameter)) {
       const ValueInfo& info = model.value(v);
       if (!info.trainable || !is_float(info.type.dtype)) continue;
       wrt.push_back(b_.state(StateRole::parameter, info.data, info.name));
-      HONE_ASSIGN(const Value sum, moment(wrt.back(), kSumSuffix));
+      const Value sum = moment(wrt.back(), kSumSuffix);
       grads.push_back(ops::cast(sum / ops::cast(total, sum.dtype()), info.type.dtype));
     }
     HONE_TRY(append_updates(wrt, std::move(grads)));
@@ -133,11 +133,12 @@ class Writer {
   }
 
  private:
-  Result<Value> weight_sum() {
-    HONE_ASSIGN(TensorData zero, TensorData::zeros({DType::f32, {}}));
-    out_.new_states.push_back({std::string(kWeightState), zero});
-    return b_.state(StateRole::optimizer, std::move(zero), std::string(kWeightState));
+  Value new_state(std::string name, const TensorType& type) {
+    out_.new_states.push_back({name, type});
+    return b_.state(StateRole::optimizer, TensorData::borrow(type, nullptr, nullptr),
+                    std::move(name));
   }
+  Value weight_sum() { return new_state(std::string(kWeightState), {DType::f32, {}}); }
 
   // All gradients times min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does.
   void clip(std::vector<Value>& grads) {
@@ -156,13 +157,10 @@ class Writer {
   }
 
   // An optimizer state in the moments' dtype: f32 even for 16-bit weights.
-  Result<Value> moment(const Value& param, std::string_view suffix) {
+  Value moment(const Value& param, std::string_view suffix) {
     const ValueInfo& info = out_.graph.value(param.id());
     const TensorType type{info.type.dtype == DType::f64 ? DType::f64 : DType::f32, info.type.shape};
-    HONE_ASSIGN(TensorData zeros, TensorData::zeros(type));
-    const std::string name = format("{}/{}", info.name, suffix);
-    out_.new_states.push_back({name, zeros});
-    return b_.state(StateRole::optimizer, std::move(zeros), name);
+    return new_state(format("{}/{}", info.name, suffix), type);
   }
 
   Status update(Value param, Value grad, Value lr, Value step) {
@@ -173,7 +171,7 @@ class Writer {
       const SgdAttrs attrs{o.momentum, o.dampening, o.weight_decay, o.nesterov};
       Value velocity;
       if (o.momentum != 0) {
-        HONE_ASSIGN(velocity, moment(param, "velocity"));
+        velocity = moment(param, "velocity");
         states.push_back(velocity);
       }
       const Value inputs[] = {param, velocity, grad, lr, step};
@@ -181,8 +179,8 @@ class Writer {
     } else {
       const AdamAttrs attrs{o.beta1, o.beta2, o.eps, o.weight_decay,
                             o.kind == OptimizerKind::adamw};
-      HONE_ASSIGN(const Value m, moment(param, "m"));
-      HONE_ASSIGN(const Value v, moment(param, "v"));
+      const Value m = moment(param, "m");
+      const Value v = moment(param, "v");
       states.push_back(m);
       states.push_back(v);
       const Value inputs[] = {param, m, v, grad, lr, step};

@@ -20,10 +20,11 @@ inline constexpr size_t kTrainForms = 5;
 struct TrainGraph {
   Graph graph;
   std::vector<std::string> trainable;  ///< For `gradients`: names in the order of the outputs.
-  /// Optimizer states that the graph uses, with their initial content.
+  /// Optimizer states that the graph uses: zeros at first. They have no data here, so that a plan
+  /// can be made before there is memory for them.
   struct NewState {
     std::string name;
-    TensorData data;
+    TensorType type;
   };
   std::vector<NewState> new_states;
 };

@@ -90,15 +90,46 @@ Result<double> Trainer::accumulate(std::span<const NamedTensor> batch) {
 }
 Result<StepResult> Trainer::apply() { return impl_->apply(); }
 
+void Trainer::Impl::remember() {
+  for (StateTensor& u : undo) {
+    const auto now = engine.states().find(u.name)->data.as_bytes();
+    std::copy(now.begin(), now.end(), static_cast<std::byte*>(u.data.mutable_data()));
+  }
+}
+
+void Trainer::Impl::roll_back() {
+  for (const StateTensor& u : undo) {
+    TensorData now = engine.states().find(u.name)->data;
+    const auto before = u.data.as_bytes();
+    std::copy(before.begin(), before.end(), static_cast<std::byte*>(now.mutable_data()));
+  }
+  engine.states().changed();
+  drop_gradients();
+}
+
 Result<StepResult> Trainer::Impl::step_in_parts(std::span<const NamedTensor> batch) {
+  if (weight != 0)
+    return invalid(
+        "gradients wait for `apply`, and a step in {} micro-batches adds up in their place: call "
+        "apply first, or restore a state",
+        options.micro_batches);
   HONE_ASSIGN(const int64_t samples, leading_extent(batch));
   HONE_ASSIGN(const int64_t size, part_size(batch));
-  drop_gradients();
+  // All plans first: what is refused has changed nothing.
+  HONE_TRY(program(rows_of(batch, (samples - 1) / size * size, samples), TrainForm::accumulate)
+               .status());
+  HONE_TRY(program(rows_of(batch, 0, size), TrainForm::accumulate).status());
+  HONE_TRY(program({}, TrainForm::apply).status());
+  remember();
   Status done;
   for (int64_t first = 0; first < samples && done.ok(); first += size)
     done = accumulate(rows_of(batch, first, std::min(samples, first + size))).status();
-  if (done.ok()) return apply();
-  drop_gradients();
+  if (done.ok()) {
+    Result<StepResult> r = apply();
+    if (r.ok()) return r;
+    done = r.status();
+  }
+  roll_back();
   return done;
 }
 

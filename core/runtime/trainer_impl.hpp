@@ -40,24 +40,46 @@ struct Trainer::Impl {
   /// Samples in each micro-batch but the last.
   Result<int64_t> part_size(std::span<const NamedTensor> batch) const;
   Result<StepResult> step_in_parts(std::span<const NamedTensor> batch);
-  Result<std::unique_ptr<Compiled>> build(std::span<const NamedTensor> batch, TrainForm form,
-                                          bool unlimited = false);
-  /// The error of a limit that cannot be kept, with what can.
-  Status explain_limit(std::span<const NamedTensor> batch, TrainForm form);
-  /// Bytes that training on such batches takes at least.
-  struct Least {
-    int64_t total = 0, arena = 0;
+
+  /// What a program will be made from: nothing is allocated for it yet.
+  struct Draft {
+    Graph graph;
+    std::vector<StateTensor> new_states;  ///< Without data.
+    std::vector<StateTensor> undo;        ///< Likewise; see `undo` below.
+    std::vector<Compiled::Assumption> assumptions;
+    int64_t optimizer = 0;  ///< Bytes of the optimizer's among the new states.
+    Engine::CompileOptions options;
+  };
+  Result<Draft> draft(std::span<const NamedTensor> batch, TrainForm form);
+  Result<std::unique_ptr<Compiled>> build(std::span<const NamedTensor> batch, TrainForm form);
+
+  /// `refused`, a plan's error, or if a limit that cannot be kept is the reason, what can.
+  Status explain_limit(std::span<const NamedTensor> batch, TrainForm form, Status refused);
+  /// Likewise for programs that are there, when the limit is to change.
+  Status explain_new_limit(int64_t bytes, std::span<const Compiled* const> programs);
+  /// What such batches take at least; with micro-batches, what the update takes is counted too.
+  struct Least : Engine::Least {
+    int64_t optimizer = 0;  ///< Of optimizer state that is not there yet.
   };
   Result<Least> least(std::span<const NamedTensor> batch, TrainForm form);
   Result<int64_t> least_of_all(std::span<const NamedTensor> batch);
 
+  /// States as they were before a step in micro-batches, in case it fails half way: running
+  /// statistics and random state.
+  std::vector<StateTensor> undo;
+
  private:
   Result<TrainGraph> graph_for(std::span<const NamedTensor> batch, TrainForm form,
                                std::vector<Compiled::Assumption>& assumptions);
+  void note_new_states(std::span<const TrainGraph::NewState> states, Draft& d) const;
+  Status add_states(const Draft& d);
+  void remember();
+  void roll_back();
   Result<std::unique_ptr<Compiled>> prefix(Graph g, ValueId value);
   Result<TensorData> run_prefix(Compiled& c, std::span<const NamedTensor> batch);
   Result<bool> assumptions_hold(Compiled& c, std::span<const NamedTensor> batch);
   Status add_rng(const Graph& g);
+  std::string advice(std::span<const NamedTensor> batch, TrainForm form, const Least& now);
 };
 
 /// Rows [first, last) of the leading axis of everything, without copying: good as long as `batch`.

@@ -8,74 +8,98 @@ namespace hone {
 
 namespace {
 
-struct States {
-  int64_t parameters = 0, optimizer = 0, other = 0, trained = 0;
-};
-
-States count(const StateStore& store, const Graph& g) {
-  States s;
-  for (const StateStore::Entry& e : store.entries()) {
-    const int64_t bytes = e.data.bytes();
-    if (e.role == StateRole::parameter) {
-      s.parameters += bytes;
-      const ValueId v = g.find(e.name);
-      if (v != kNone && g.value(v).trainable && is_float(e.data.dtype())) s.trained += bytes;
-    } else if (e.role == StateRole::optimizer) {
-      s.optimizer += bytes;
-    } else {
-      s.other += bytes;
-    }
-  }
-  return s;
-}
-
 std::string amount(int64_t bytes) { return format("{} bytes ({})", bytes, bytes_text(bytes)); }
+
+bool updates(TrainForm form) {
+  return form == TrainForm::step || form == TrainForm::accumulate || form == TrainForm::apply;
+}
 
 }  // namespace
 
 Result<Trainer::Impl::Least> Trainer::Impl::least(std::span<const NamedTensor> batch,
                                                   TrainForm form) {
-  HONE_ASSIGN(std::unique_ptr<Compiled> c, build(batch, form, true));
+  HONE_ASSIGN(const Draft d, draft(batch, form));
   Least out;
-  HONE_ASSIGN(out.arena, smallest_arena(c->program));
-  out.total = out.arena + engine.states().bytes() + c->program.packed_bytes + c->reserved;
+  out.optimizer = d.optimizer;
+  Engine::Least& most = out;
+  HONE_ASSIGN(most, engine.least(d.graph, d.options));
+  const auto consider = [&](const Graph& g, const Engine::CompileOptions& with) -> Status {
+    HONE_ASSIGN(Engine::Least other, engine.least(g, with));
+    if (other.total > most.total) most = std::move(other);
+    return {};
+  };
+  for (const Compiled::Assumption& a : d.assumptions)
+    HONE_TRY(consider(
+        a.program->program.graph,
+        {.reserved = d.options.reserved + 2 * a.content.bytes(), .added = d.options.added}));
+  if (form == TrainForm::accumulate) {
+    HONE_ASSIGN(Draft update, draft({}, TrainForm::apply));
+    update.options.added = d.options.added;
+    HONE_TRY(consider(update.graph, update.options));
+  }
   return out;
 }
 
-Status Trainer::Impl::explain_limit(std::span<const NamedTensor> batch, TrainForm form) {
-  const size_t kept = engine.states().entries().size();
-  Result<Least> planned = least(batch, form);
-  if (!planned.ok()) {
-    engine.states().truncate(kept);
-    return planned.status();
-  }
-  const Least least_now = *planned;
-  const States s = count(engine.states(), engine.model().graph);
-  std::string text = format(
-      "a memory limit of {} cannot be kept for this batch: the smallest that works is {}. "
-      "Parameters and buffers take {}, optimizer state {}, activations, gradients and scratch {}",
-      bytes_text(engine.options().memory_limit), amount(least_now.total),
-      bytes_text(s.parameters + s.other), bytes_text(s.optimizer), bytes_text(least_now.arena));
-  std::string help;
+// What would help, as numbers where they can be had.
+std::string Trainer::Impl::advice(std::span<const NamedTensor> batch, TrainForm form,
+                                  const Least& now) {
+  std::string help = "what helps: ";
   const auto suggest = [&](const std::string& what) {
-    help += (help.empty() ? ". What helps: " : "; ") + what;
+    if (!help.ends_with(": ")) help += "; ";
+    help += what;
   };
-  if (s.optimizer > 0 && form != TrainForm::gradients)
-    suggest(
-        format("plain SGD instead of an optimizer with state saves {}", bytes_text(s.optimizer)));
-  if (options.clip_norm > 0)
-    suggest(format("without clip_norm the gradients, {}, need not all be kept at once",
-                   bytes_text(s.trained)));
-  const Result<int64_t> samples = leading_extent(batch);
-  if (samples.ok() && *samples > 1 && least_now.arena * 2 > s.optimizer) {
-    const Result<Least> smaller = least(rows_of(batch, 0, *samples / 2), form);
-    if (smaller.ok())
-      suggest(
-          format("half the batch, or micro_batches = 2, works within {}", amount(smaller->total)));
+  const Graph& g = engine.model().graph;
+  int64_t trained = 0, moments = 0;
+  for (ValueId v : g.states(StateRole::parameter)) {
+    const TensorType& type = g.type(v);
+    if (!g.value(v).trainable || !is_float(type.dtype)) continue;
+    trained += type.bytes();
+    moments += type.shape.numel() * (type.dtype == DType::f64 ? 8 : 4);
   }
-  suggest("training fewer parameters (`trainable`) saves their gradients and optimizer state");
+  const int of_each = options.optimizer.kind != OptimizerKind::sgd ? 2
+                      : options.optimizer.momentum != 0            ? 1
+                                                                   : 0;
+  if (of_each > 0 && updates(form))
+    suggest(format("plain SGD instead of an optimizer with state saves {}",
+                   bytes_text(of_each * moments)));
+  if (options.clip_norm > 0 && updates(form))
+    suggest(format("without clip_norm the gradients, {}, need not all be kept at once",
+                   bytes_text(trained)));
+  const Result<int64_t> samples = leading_extent(batch);
+  if (samples.ok() && *samples > 1) {
+    const std::vector<NamedTensor> half_batch = rows_of(batch, 0, (*samples + 1) / 2);
+    const bool cut = form == TrainForm::accumulate && options.micro_batches > 1;
+    const Result<Least> half = least(half_batch, form);
+    if (half.ok() && half->total < now.total)
+      suggest(
+          format("{} works within {}",
+                 cut ? format("micro_batches = {}", 2 * options.micro_batches) : "half the batch",
+                 amount(half->total)));
+    if (form == TrainForm::step) {
+      options.micro_batches = 2;
+      const Result<Least> parts = least(half_batch, TrainForm::accumulate);
+      options.micro_batches = 1;
+      if (parts.ok() && parts->total < now.total)
+        suggest(format("micro_batches = 2 works within {}", amount(parts->total)));
+    }
+  }
+  if (form != TrainForm::loss)
+    suggest("training fewer parameters (`trainable`) saves their gradients and optimizer state");
+  return help;
+}
+
+Status Trainer::Impl::explain_limit(std::span<const NamedTensor> batch, TrainForm form,
+                                    Status refused) {
+  const size_t kept = engine.states().entries().size();
+  const Result<Least> now = least(batch, form);
+  Status out = now.ok() ? std::move(refused) : now.status();
+  if (now.ok() && now->total > engine.options().memory_limit) {
+    Engine::Shares shares = engine.shares();
+    shares.optimizer += now->optimizer;
+    out = engine.refusal(*now, shares, advice(batch, form, *now));
+  }
   engine.states().truncate(kept);
-  return Status(Code::out_of_memory, text + help);
+  return out;
 }
 
 Result<PlanInfo> Trainer::Impl::plan(std::span<const NamedTensor> batch) {
@@ -85,8 +109,9 @@ Result<PlanInfo> Trainer::Impl::plan(std::span<const NamedTensor> batch) {
   }
   HONE_ASSIGN(const int64_t size, part_size(batch));
   const std::vector<NamedTensor> part = rows_of(batch, 0, size);
+  HONE_TRY(program(part, TrainForm::accumulate).status());
   HONE_ASSIGN(const Compiled* const apply, program({}, TrainForm::apply));
-  const int64_t apply_arena = apply->program.arena.bytes;  // the next plan may drop the program
+  const int64_t apply_arena = apply->program.arena.bytes;
   HONE_ASSIGN(Compiled* const c, program(part, TrainForm::accumulate));
   PlanInfo info = engine.info(*c);
   info.peak_bytes += std::max<int64_t>(0, apply_arena - info.arena_bytes);
@@ -106,10 +131,13 @@ Result<int64_t> Trainer::Impl::least_of_all(std::span<const NamedTensor> batch) 
     HONE_ASSIGN(const Least step_least, least(batch, TrainForm::step));
     return step_least.total;
   }
+  HONE_ASSIGN(const int64_t samples, leading_extent(batch));
   HONE_ASSIGN(const int64_t size, part_size(batch));
   HONE_ASSIGN(const Least part, least(rows_of(batch, 0, size), TrainForm::accumulate));
-  HONE_ASSIGN(const Least apply, least({}, TrainForm::apply));
-  return std::max(part.total, apply.total);
+  if (samples % size == 0) return part.total;
+  HONE_ASSIGN(const Least last,
+              least(rows_of(batch, samples - samples % size, samples), TrainForm::accumulate));
+  return std::max(part.total, last.total);
 }
 
 Status Trainer::set_memory_limit(int64_t bytes) {
@@ -117,35 +145,45 @@ Status Trainer::set_memory_limit(int64_t bytes) {
   if (bytes < 0) return invalid("a memory limit must not be below 0, got {}", bytes);
   const int64_t before = t.engine.options().memory_limit;
   if (bytes == before) return {};
-  // What is not the training step is planned anew when it is needed.
-  for (auto* cache : t.engine.caches)
-    if (cache != &t.caches[static_cast<size_t>(TrainForm::step)] &&
-        cache != &t.caches[static_cast<size_t>(TrainForm::accumulate)] &&
-        cache != &t.caches[static_cast<size_t>(TrainForm::apply)])
-      cache->clear();
   std::vector<Compiled*> programs;
   for (const TrainForm form : {TrainForm::step, TrainForm::accumulate, TrainForm::apply})
-    for (const auto& c : t.caches[static_cast<size_t>(form)]) programs.push_back(c.get());
-  Status failed;
-  for (size_t i = 0; i < programs.size() && failed.ok(); ++i)
-    failed = t.engine.replan(*programs[i], bytes);
-  if (failed.ok()) {
-    t.engine.set_memory_limit(bytes);
-    return {};
-  }
-  for (Compiled* c : programs) HONE_TRY(t.engine.replan(*c, before));
-  t.engine.set_memory_limit(before);
-  int64_t least = 0;
+    for (const auto& c : t.caches[static_cast<size_t>(form)]) {
+      programs.push_back(c.get());
+      for (const Compiled::Assumption& a : c->assumptions) programs.push_back(a.program.get());
+    }
+  std::vector<Program> plans;
   for (const Compiled* c : programs) {
-    HONE_ASSIGN(const int64_t arena, smallest_arena(c->program));
-    least = std::max(least, arena + t.engine.fixed_bytes());
+    Result<Program> plan = t.engine.planned(*c, bytes);
+    if (!plan.ok() && plan.status().code() == Code::out_of_memory)
+      return t.explain_new_limit(bytes, programs);
+    if (!plan.ok()) return plan.status();
+    plans.push_back(std::move(*plan));
   }
-  return Status(
-      Code::out_of_memory,
-      format("a memory limit of {} cannot be kept: the smallest that works for the batches "
-             "so far is {}; the limit stays at {}",
-             bytes_text(bytes), amount(least),
-             before == 0 ? std::string("none") : bytes_text(before)));
+  // What is not the training step is planned anew when it is needed.
+  for (auto* cache : t.engine.caches)
+    if (std::none_of(cache->begin(), cache->end(), [&](const auto& c) {
+          return std::find(programs.begin(), programs.end(), c.get()) != programs.end();
+        }))
+      cache->clear();
+  t.engine.set_memory_limit(bytes);
+  for (size_t i = 0; i < plans.size(); ++i)
+    HONE_TRY(t.engine.adopt(*programs[i], std::move(plans[i])));
+  return {};
+}
+
+Status Trainer::Impl::explain_new_limit(int64_t bytes, std::span<const Compiled* const> programs) {
+  int64_t smallest = 0;
+  for (const Compiled* c : programs) {
+    HONE_ASSIGN(const Engine::Least own,
+                engine.least(c->program.graph, {.reserved = c->reserved, .beside = c->beside}));
+    smallest = std::max(smallest, own.total);
+  }
+  const int64_t before = engine.options().memory_limit;
+  return Status(Code::out_of_memory,
+                format("a memory limit of {} cannot be kept: the smallest that works for the "
+                       "batches so far is {}; the limit stays at {}",
+                       bytes_text(bytes), amount(smallest),
+                       before == 0 ? std::string("none") : bytes_text(before)));
 }
 
 }  // namespace hone

@@ -20,6 +20,9 @@ size_t steps_until_loss(const Program& p) {
   return 0;
 }
 
+// Of the outputs of a program that adds gradients up; the loss may be wide.
+constexpr int64_t kLossAndWeightBytes = 12;
+
 int64_t output_bytes(const Graph& g) {
   int64_t sum = 0;
   for (const GraphOutput& o : g.outputs) sum += g.type(o.value).bytes();
@@ -52,7 +55,7 @@ Result<Compiled*> Trainer::Impl::program(std::span<const NamedTensor> batch, Tra
   if (!made.ok()) engine.states().truncate(kept);
   if (!made.ok() && made.status().code() == Code::out_of_memory &&
       engine.options().memory_limit > 0)
-    return explain_limit(batch, form);
+    return explain_limit(batch, form, made.status());
   if (!made.ok()) return made.status();
   cache.push_back(std::move(*made));
   Compiled* c = cache.back().get();
@@ -93,29 +96,79 @@ Result<TrainGraph> Trainer::Impl::graph_for(std::span<const NamedTensor> batch, 
   return build_train_graph(engine.model(), shapes, targets, options, form, evaluate);
 }
 
-Result<std::unique_ptr<Compiled>> Trainer::Impl::build(std::span<const NamedTensor> batch,
-                                                       TrainForm form, bool unlimited) {
-  std::vector<Compiled::Assumption> assumptions;
-  HONE_ASSIGN(TrainGraph train, graph_for(batch, form, assumptions));
-  if (form ==
-      TrainForm::accumulate) {  // the update will need its moments too: they count from now on
-    HONE_ASSIGN(TrainGraph apply, build_apply_graph(engine.model(), options));
-    for (TrainGraph::NewState& s : apply.new_states) train.new_states.push_back(std::move(s));
+void Trainer::Impl::note_new_states(std::span<const TrainGraph::NewState> states, Draft& d) const {
+  for (const TrainGraph::NewState& s : states) {
+    const bool known = engine.states().find(s.name) ||
+                       std::any_of(d.new_states.begin(), d.new_states.end(),
+                                   [&](const StateTensor& other) { return other.name == s.name; });
+    if (known) continue;
+    d.new_states.push_back(
+        {s.name, StateRole::optimizer, TensorData::borrow(s.type, nullptr, nullptr)});
+    d.optimizer += s.type.bytes();
   }
-  for (TrainGraph::NewState& s : train.new_states)
-    if (!engine.states().find(s.name))
-      engine.states().set(s.name, StateRole::optimizer, std::move(s.data));
-  train.new_states.clear();
-  // The store has the content; a copy in the graph would stay as long as the program.
-  for (ValueInfo& v : train.graph.values)
+}
+
+Result<Trainer::Impl::Draft> Trainer::Impl::draft(std::span<const NamedTensor> batch,
+                                                  TrainForm form) {
+  Draft d;
+  HONE_ASSIGN(TrainGraph train, graph_for(batch, form, d.assumptions));
+  note_new_states(train.new_states, d);
+  d.options.replans = true;
+  d.options.reserved = output_bytes(train.graph);
+  // With micro-batches two programs take turns: both are to stay.
+  if (form == TrainForm::accumulate) {
+    HONE_ASSIGN(const TrainGraph apply, build_apply_graph(engine.model(), options));
+    note_new_states(apply.new_states, d);  // the update needs its moments: they count from now on
+    d.options.beside = output_bytes(apply.graph);
+  } else if (form == TrainForm::apply) {
+    d.options.beside = kLossAndWeightBytes;
+  }
+  for (ValueId v : train.graph.states(StateRole::rng)) {
+    const ValueInfo& info = train.graph.value(v);
+    if (!engine.states().find(info.name)) d.new_states.push_back({info.name, info.role, info.data});
+  }
+  if (form == TrainForm::accumulate && options.micro_batches > 1)
+    for (const StateUpdate& u : train.graph.updates) {
+      const ValueInfo& info = train.graph.value(u.state);
+      const bool known = std::any_of(undo.begin(), undo.end(),
+                                     [&](const StateTensor& s) { return s.name == info.name; });
+      if (info.role != StateRole::optimizer && !known)
+        d.undo.push_back({info.name, info.role, info.data});
+    }
+  for (const auto* added : {&d.new_states, &d.undo})
+    for (const StateTensor& s : *added) d.options.added += s.data.type().bytes();
+  // A prefix keeps its value, and makes it once more to see whether it still holds.
+  for (const Compiled::Assumption& a : d.assumptions)
+    d.options.reserved += 2 * a.content.bytes() + a.program->program.packed_bytes;
+  d.graph = std::move(train.graph);
+  return d;
+}
+
+Status Trainer::Impl::add_states(const Draft& d) {
+  for (const StateTensor& s : d.new_states) {
+    HONE_ASSIGN(TensorData zeros, TensorData::zeros(s.data.type()));
+    if (s.role == StateRole::rng)
+      zeros.as_mutable<int64_t>()[0] = static_cast<int64_t>(options.seed);
+    engine.states().set(s.name, s.role, std::move(zeros));
+  }
+  for (const StateTensor& s : d.undo) {
+    HONE_ASSIGN(TensorData copy, TensorData::zeros(s.data.type()));
+    engine.kept_bytes += copy.bytes();
+    undo.push_back({s.name, s.role, std::move(copy)});
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Compiled>> Trainer::Impl::build(std::span<const NamedTensor> batch,
+                                                       TrainForm form) {
+  HONE_ASSIGN(Draft d, draft(batch, form));
+  HONE_ASSIGN(std::unique_ptr<Compiled> c, engine.compile(std::move(d.graph), d.options));
+  HONE_TRY(add_states(d));
+  // The store has the content; another copy in the graph would stay as long as the program.
+  Graph& made = c->program.graph;
+  for (ValueInfo& v : made.values)
     if (v.kind == ValueKind::state)
       if (const StateStore::Entry* e = engine.states().find(v.name)) v.data = e->data;
-  HONE_TRY(add_rng(train.graph));
-  const int64_t held = output_bytes(train.graph);
-  HONE_ASSIGN(std::unique_ptr<Compiled> c,
-              engine.compile(std::move(train.graph),
-                             {.reserved = held, .replans = true, .unlimited = unlimited}));
-  const Graph& made = c->program.graph;
   for (const NamedTensor& t : batch) {
     c->names.push_back(t.name);
     c->types.push_back(t.data.type());
@@ -128,12 +181,18 @@ Result<std::unique_ptr<Compiled>> Trainer::Impl::build(std::span<const NamedTens
     if (made.value(made.inputs[i]).name == kLrInput) c->input_pointers[i] = &lr;
     if (made.value(made.inputs[i]).name == kStepInput) c->input_pointers[i] = &step_number;
   }
-  for (size_t i = 0; i < made.outputs.size() && !unlimited; ++i) {
+  for (size_t i = 0; i < made.outputs.size(); ++i) {
     HONE_ASSIGN(TensorData t, TensorData::allocate(made.type(made.outputs[i].value)));
     c->output_pointers[i] = t.mutable_data();
     c->held.push_back(std::move(t));
   }
-  c->assumptions = std::move(assumptions);
+  c->assumptions = std::move(d.assumptions);
+  for (const Compiled::Assumption& a : c->assumptions) {  // beside all this from now on
+    a.program->beside = c->reserved;
+    HONE_ASSIGN(Program plan, engine.planned(*a.program, engine.options().memory_limit));
+    HONE_TRY(engine.adopt(*a.program, std::move(plan)));
+  }
+  HONE_TRY(engine.bind(*c));
   c->last_used = engine.next_use();
   return c;
 }
@@ -144,7 +203,12 @@ Result<std::unique_ptr<Compiled>> Trainer::Impl::prefix(Graph g, ValueId value) 
   g.updates.clear();
   HONE_TRY(remove_dead(g));
   HONE_TRY(add_rng(g));
-  return engine.compile(std::move(g));
+  const int64_t result = g.type(value).bytes();
+  return engine.compile(std::move(g),
+                        {.reserved = 2 * result,
+                         .replans = true,
+                         .advice = "so much takes what shapes and branches depend on alone, the "
+                                   "rest may take more; a smaller batch takes less"});
 }
 
 Result<TensorData> Trainer::Impl::run_prefix(Compiled& c, std::span<const NamedTensor> batch) {

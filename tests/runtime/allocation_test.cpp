@@ -138,6 +138,50 @@ TEST_CASE("training takes the memory that was predicted, within one in a hundred
   }
 }
 
+TEST_CASE("making plans takes no second copy of optimizer state, and refused ones none at all") {
+  Model m;
+  Builder b(m.graph, Composites::keep);
+  const Value x = b.input({DType::f32, {m.graph.dim("N"), 1000}}, "x");
+  const TensorData w = random_tensor({DType::f32, {1000, 1000}}, 5, -0.3, 0.3);
+  const TensorData v = random_tensor({DType::f32, {1000, 2}}, 5, -0.3, 0.3);
+  const Value h = ops::relu(ops::matmul(x, b.state(StateRole::parameter, w, "w")));
+  b.output(ops::matmul(h, b.state(StateRole::parameter, v, "v")), "logits");
+  REQUIRE_OK(b.status());
+  const auto batch = [](int64_t n) {
+    return std::vector<NamedTensor>{{"x", random_tensor({DType::f32, {n, 1000}}, 1)},
+                                    {"label", must(TensorData::zeros({DType::i64, {n}}))}};
+  };
+  const std::vector<NamedTensor> eight = batch(8), six = batch(6);
+  constexpr long kRest = 400 << 10;  // graphs, plans and names
+  for (const int parts : {1, 2}) {
+    CAPTURE(parts);
+    TrainerOptions o;
+    o.loss = cross_entropy_loss;
+    o.session.kernels = Kernels::reference;
+    o.micro_batches = parts;
+    const long before = live_bytes;
+    Trainer t = must(Trainer::create(m, o));
+    const int64_t needed = must(t.smallest_memory_limit(eight));
+    peak_bytes = live_bytes.load();
+    REQUIRE_OK(t.step(eight));
+    REQUIRE_OK(t.step(six));
+    const long most = peak_bytes - before;
+    CHECK_LE(most, must(t.plan(eight)).peak_bytes + kRest);
+    CHECK_GT(most, needed);
+
+    o.session.memory_limit = needed * 9 / 10;
+    const long others = live_bytes;
+    Trainer refused = must(Trainer::create(m, o));
+    const long begun = live_bytes;
+    peak_bytes = live_bytes.load();
+    CHECK_ERROR(refused.step(eight), Code::out_of_memory, "the smallest that works is");
+    const long kept = live_bytes - begun, took = peak_bytes - begun;
+    CHECK_LT(kept, 4 << 10);
+    CHECK_LT(took, 2 * kRest);
+    CHECK_GT(begun, others);
+  }
+}
+
 TEST_CASE("a thousand steps leave no byte behind") {
   const Model m = small_mlp(WithDropout::yes);
   TrainerOptions o;

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs within a memory limit: what is planned for, who must go when memory is short, and what
+// to say when a limit cannot be kept.
+#include <algorithm>
+
+#include "core/runtime/engine.hpp"
+
+namespace hone {
+
+int64_t Engine::cached_bytes() const {
+  int64_t sum = 0;
+  for (const auto* cache : caches)
+    for (const auto& c : *cache) sum += c->program.packed_bytes + c->reserved;
+  return sum;
+}
+
+void Engine::set_memory_limit(int64_t bytes) {
+  options_.memory_limit = bytes;
+  arena_ = TensorData();
+}
+
+PrepareOptions Engine::how_to_prepare() const {
+  return {.backend = options_.kernels == Kernels::best ? &default_backend() : nullptr,
+          .threads = pool_->size()};
+}
+
+// Within the limit, giving up the other programs where it must be.
+Result<Program> Engine::prepare_within(const Graph& graph, const CompileOptions& options) {
+  PrepareOptions o = how_to_prepare();
+  o.keep_base = options.replans;
+  if (options_.memory_limit == 0) return prepare(graph, o);
+  const auto attempt = [&](int64_t others) {
+    o.memory_limit = std::max<int64_t>(
+        0, options_.memory_limit - lasting_bytes() - options.added - options.reserved - others);
+    return prepare(graph, o);
+  };
+  Result<Program> p = attempt(std::max(cached_bytes(), options.beside));
+  if (!p.ok() && p.status().code() == Code::out_of_memory && cached_bytes() > options.beside) {
+    for (auto* cache : caches) cache->clear();
+    p = attempt(options.beside);
+  }
+  if (p.ok() || p.status().code() != Code::out_of_memory || options.advice.empty()) return p;
+  HONE_ASSIGN(const Least smallest, least(graph, options));
+  return refusal(smallest, shares(), options.advice);
+}
+
+Result<Program> Engine::planned(const Compiled& c, int64_t limit) const {
+  const int64_t room =
+      limit == 0 ? kNoLimit : std::max<int64_t>(0, limit - lasting_bytes() - c.reserved - c.beside);
+  if (!c.program.gave_up_packing) {
+    Result<Program> p = replanned(c.program, room);
+    if (p.ok() || p.status().code() != Code::out_of_memory || c.program.packed_bytes == 0) return p;
+  }
+  PrepareOptions o = how_to_prepare();
+  o.keep_base = true;
+  o.memory_limit = room;
+  return prepare(c.program.graph, o);
+}
+
+// Programs that were made one after the other may together pass the limit: the others go then, and
+// an arena that is larger than this program needs; where states have been added, it is planned
+// anew.
+Status Engine::keep_limit(Compiled& c) {
+  const int64_t limit = options_.memory_limit;
+  if (limit == 0) return {};
+  const auto holds = [&](const auto& cache) {
+    return std::any_of(cache.begin(), cache.end(), [&](const auto& p) { return p.get() == &c; });
+  };
+  const bool cached =
+      std::any_of(caches.begin(), caches.end(), [&](auto* all) { return holds(*all); });
+  const int64_t own = cached ? 0 : c.program.packed_bytes + c.reserved;
+  if (cached && fixed_bytes() + c.program.arena.bytes > limit)
+    for (auto* cache : caches)
+      cache->erase(std::remove_if(cache->begin(), cache->end(),
+                                  [&](const auto& p) { return p.get() != &c; }),
+                   cache->end());
+  if (cached && c.program.base && fixed_bytes() + c.program.arena.bytes > limit) {
+    HONE_ASSIGN(Program plan, planned(c, limit));
+    HONE_TRY(adopt(c, std::move(plan)));
+  }
+  if (arena_.defined() && arena_.bytes() > c.program.arena.bytes &&
+      fixed_bytes() + own + arena_.bytes() > limit)
+    arena_ = TensorData();
+  return {};
+}
+
+Result<Engine::Least> Engine::least(const Graph& graph, const CompileOptions& options) const {
+  PrepareOptions o = how_to_prepare();
+  o.smallest = true;
+  HONE_ASSIGN(Program p, prepare(graph, o));
+  if (p.packed_bytes > 0) {  // the first to go when memory is short
+    o.pack = false;
+    HONE_ASSIGN(Program plain, prepare(graph, o));
+    if (plain.arena.bytes < p.arena.bytes + p.packed_bytes) p = std::move(plain);
+  }
+  Least out;
+  out.arena = p.arena.bytes;
+  out.packed = p.packed_bytes;
+  out.total =
+      lasting_bytes() + options.added + options.reserved + options.beside + out.arena + out.packed;
+  const PlanDetail detail = plan_detail(p);
+  if (detail.peak_step >= 0) out.where = detail.steps[static_cast<size_t>(detail.peak_step)].name;
+  return out;
+}
+
+Engine::Shares Engine::shares() const {
+  Shares s;
+  for (const StateStore::Entry& e : states_.entries()) {
+    int64_t& share = e.role == StateRole::parameter   ? s.parameters
+                     : e.role == StateRole::optimizer ? s.optimizer
+                                                      : s.other;
+    share += e.data.bytes();
+  }
+  return s;
+}
+
+Status Engine::refusal(const Least& least, const Shares& shares, std::string_view advice) const {
+  std::string text = format(
+      "a memory limit of {} cannot be kept for these shapes: the smallest that works is {} bytes "
+      "({}). Parameters and buffers take {}, ",
+      bytes_text(options_.memory_limit), least.total, bytes_text(least.total),
+      bytes_text(shares.parameters + shares.other));
+  if (shares.optimizer > 0) text += format("optimizer state {}, ", bytes_text(shares.optimizer));
+  text += format("what is computed and scratch {}", bytes_text(least.arena));
+  if (!least.where.empty()) text += format(" (the most at {})", least.where);
+  if (least.packed > 0)
+    text += format(", weights in a kernel's layout {}", bytes_text(least.packed));
+  return Status(Code::out_of_memory, text + "; " + std::string(advice));
+}
+
+}  // namespace hone
