@@ -6,6 +6,7 @@
 
 #include "backends/cpu/gemm_ops.hpp"
 #include "backends/cpu/gemm_recurrent.hpp"
+#include "backends/cpu/image_ops.hpp"
 #include "backends/cpu/onednn.hpp"
 #include "backends/cpu/onednn_threadpool.hpp"
 #include "backends/cpu/pointwise.hpp"
@@ -49,7 +50,20 @@ constexpr Implementation kImplementations[] = {
     {Family::gemm, &op::lstm_cells_grad, cpu::accepts_recurrent,
      cpu::lower_recurrent<run_lstm_cells_grad>},
 #endif
+#if HONE_HAVE_HIGHWAY && HONE_HAVE_ONEDNN
+    // Where convolutions leave their images channels-last in training too.
+    {Family::vector, &op::batch_norm_train, cpu::accepts_image_norm, nullptr,
+     cpu::lower_batch_norm_train},
+    {Family::vector, &op::batch_norm_grad, cpu::accepts_image_norm, nullptr,
+     cpu::lower_batch_norm_grad},
+    {Family::vector, &op::max_pool_grad, cpu::accepts_max_pool, nullptr, cpu::lower_max_pool_grad},
+#endif
 #if HONE_HAVE_HIGHWAY
+    {Family::vector, &op::batch_norm, cpu::accepts_image_norm, nullptr, cpu::lower_batch_norm},
+    {Family::vector, &op::max_pool, cpu::accepts_max_pool, nullptr, cpu::lower_max_pool},
+    {Family::vector, &op::mean, cpu::accepts_pixel_mean, nullptr, cpu::lower_pixel_mean},
+    {Family::vector, &op::concat, cpu::accepts_channel_copy, nullptr, cpu::lower_channel_copy},
+    {Family::vector, &op::slice, cpu::accepts_channel_copy, nullptr, cpu::lower_channel_copy},
     {Family::vector, &op::softmax, cpu::vector_accepts_softmax, cpu::vector_lower_softmax},
     {Family::vector, &op::log_softmax, cpu::vector_accepts_softmax, cpu::vector_lower_softmax},
 #endif

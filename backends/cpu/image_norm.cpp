@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batch normalisation of channels-last images, and means over their pixels.
+//
+// Sums run in f32 over short stretches of pixels and in double over the stretches, in an order that
+// does not depend on the number of threads. Means and sums of squared deviations of stretches are
+// combined as Chan, Golub and LeVeque do (Updating formulae and a pairwise algorithm for computing
+// sample variances, 1979), so that memory is read once for both.
+#if HONE_HAVE_HIGHWAY
+
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cpu/image_ops.hpp"
+#include "backends/cpu/normalisation.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/image_norm.cpp"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hone::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+HWY_INLINE V Load(const float* p, size_t count) {
+  const D d;
+  return count == hn::Lanes(d) ? hn::LoadU(d, p) : hn::LoadN(d, p, count);
+}
+HWY_INLINE void Store(V v, float* p, size_t count) {
+  const D d;
+  if (count == hn::Lanes(d))
+    hn::StoreU(v, d, p);
+  else
+    hn::StoreN(v, d, p, count);
+}
+
+// f(channel, lanes) for the channels, a vector at a time.
+template <class F>
+HWY_INLINE void ForChannels(int64_t channels, F f) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
+  for (int64_t c = 0; c < channels; c += lanes)
+    f(c, static_cast<size_t>(std::min(lanes, channels - c)));
+}
+
+// Sum of f(offset, lanes) over pixels, four at a time so that no addition waits for the one before.
+template <class F>
+HWY_INLINE V SumPixels(int64_t pixels, int64_t channels, int64_t c, F f) {
+  V sums[4] = {hn::Zero(D()), hn::Zero(D()), hn::Zero(D()), hn::Zero(D())};
+  int64_t p = 0;
+  for (; p + 4 <= pixels; p += 4)
+    for (int64_t k = 0; k < 4; ++k) sums[k] = hn::Add(sums[k], f((p + k) * channels + c));
+  for (; p < pixels; ++p) sums[0] = hn::Add(sums[0], f(p * channels + c));
+  return hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]));
+}
+
+// By channel of a stretch: the mean and the sum of squared deviations from it.
+void Moments(const float* x, int64_t pixels, int64_t channels, float* mean, float* squares) {
+  const V count = hn::Set(D(), static_cast<float>(pixels));
+  ForChannels(channels, [&](int64_t c, size_t n) {
+    const V m =
+        hn::Div(SumPixels(pixels, channels, c, [&](int64_t at) { return Load(x + at, n); }), count);
+    Store(m, mean + c, n);
+    const V s = SumPixels(pixels, channels, c, [&](int64_t at) {
+      const V v = hn::Sub(Load(x + at, n), m);
+      return hn::Mul(v, v);
+    });
+    Store(s, squares + c, n);
+  });
+}
+
+void Sums(const float* x, int64_t pixels, int64_t channels, float* sum) {
+  ForChannels(channels, [&](int64_t c, size_t n) {
+    Store(SumPixels(pixels, channels, c, [&](int64_t at) { return Load(x + at, n); }), sum + c, n);
+  });
+}
+
+// By channel: the sums of gy and of gy (x - mean).
+void GradSums(const float* x, const float* gy, int64_t pixels, int64_t channels, const float* mean,
+              float* sum, float* product) {
+  ForChannels(channels, [&](int64_t c, size_t n) {
+    const V m = Load(mean + c, n);
+    Store(SumPixels(pixels, channels, c, [&](int64_t at) { return Load(gy + at, n); }), sum + c, n);
+    Store(SumPixels(
+              pixels, channels, c,
+              [&](int64_t at) { return hn::Mul(Load(gy + at, n), hn::Sub(Load(x + at, n), m)); }),
+          product + c, n);
+  });
+}
+
+// y = x factor + shift, each product and sum rounded.
+void Scale(const float* x, float* y, int64_t pixels, int64_t channels, const float* factor,
+           const float* shift) {
+  for (int64_t p = 0; p < pixels; ++p, x += channels, y += channels)
+    ForChannels(channels, [&](int64_t c, size_t n) {
+      const V scaled = hn::Mul(Load(x + c, n), Load(factor + c, n));
+      Store(hn::Add(scaled, Load(shift + c, n)), y + c, n);
+    });
+}
+
+// y = ((x - whole) - rest) factor + bias: the mean as a sum of two floats.
+void Center(const float* x, float* y, int64_t pixels, int64_t channels, const float* whole,
+            const float* rest, const float* factor, const float* bias) {
+  for (int64_t p = 0; p < pixels; ++p, x += channels, y += channels)
+    ForChannels(channels, [&](int64_t c, size_t n) {
+      const V centered = hn::Sub(hn::Sub(Load(x + c, n), Load(whole + c, n)), Load(rest + c, n));
+      Store(hn::Add(hn::Mul(centered, Load(factor + c, n)), Load(bias + c, n)), y + c, n);
+    });
+}
+
+// gx = factor (gy - shift - (x - mean) slope)
+void InputGrad(const float* x, const float* gy, float* gx, int64_t pixels, int64_t channels,
+               const float* mean, const float* factor, const float* shift, const float* slope) {
+  for (int64_t p = 0; p < pixels; ++p, x += channels, gy += channels, gx += channels)
+    ForChannels(channels, [&](int64_t c, size_t n) {
+      const V deviation = hn::Sub(Load(x + c, n), Load(mean + c, n));
+      const V g = hn::Sub(hn::Sub(Load(gy + c, n), Load(shift + c, n)),
+                          hn::Mul(deviation, Load(slope + c, n)));
+      Store(hn::Mul(Load(factor + c, n), g), gx + c, n);
+    });
+}
+
+}  // namespace hone::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace hone::cpu {
+
+namespace {
+
+HWY_EXPORT(Moments);
+HWY_EXPORT(Sums);
+HWY_EXPORT(GradSums);
+HWY_EXPORT(Scale);
+HWY_EXPORT(Center);
+HWY_EXPORT(InputGrad);
+
+constexpr int64_t kStretch = 128;  // pixels whose sums are taken in f32
+
+// How pixels are cut up: into at most kParts parts of whole stretches, whatever the threads.
+struct Parts {
+  static constexpr int64_t kParts = 16;
+  int64_t pixels, each, count;
+  explicit Parts(int64_t n) : pixels(n) {
+    const int64_t stretches = (n + kStretch - 1) / kStretch;
+    each = (stretches + kParts - 1) / kParts * kStretch;
+    count = (n + each - 1) / each;
+  }
+  /// f(part, first pixel, pixels) for each stretch of the part.
+  template <class F>
+  void for_stretches(int64_t part, F f) const {
+    const int64_t end = std::min(pixels, (part + 1) * each);
+    for (int64_t p = part * each; p < end; p += kStretch) f(p, std::min(kStretch, end - p));
+  }
+};
+
+void for_rows(ThreadPool& pool, int64_t pixels, int64_t channels,
+              FunctionRef<void(int64_t, int64_t)> f) {
+  constexpr int64_t kElements = 16384;  // for one thread, at least
+  pool.parallel_for(pixels, 1 + kElements / channels,
+                    [&](int64_t begin, int64_t end, int) { f(begin, end - begin); });
+}
+
+// Scratch: doubles by part and channel, then floats by part and channel. Two of each.
+class Scratch {
+ public:
+  Scratch(std::byte* at, const Parts& parts, int64_t channels)
+      : channels_(channels),
+        parts_(parts.count),
+        doubles_(reinterpret_cast<double*>(at)),
+        floats_(reinterpret_cast<float*>(doubles_ + 2 * parts_ * channels)) {}
+  static int64_t bytes(const Parts& parts, int64_t channels) {
+    return parts.count * channels * 2 * static_cast<int64_t>(sizeof(double) + sizeof(float)) +
+           5 * channels * static_cast<int64_t>(sizeof(float));
+  }
+  double* wide(int which, int64_t part) const {
+    return doubles_ + (which * parts_ + part) * channels_;
+  }
+  float* narrow(int which, int64_t part) const {
+    return floats_ + (which * parts_ + part) * channels_;
+  }
+  /// One of five vectors of a float a channel.
+  float* vector(int which) const { return floats_ + 2 * parts_ * channels_ + which * channels_; }
+
+ private:
+  int64_t channels_, parts_;
+  double* doubles_;
+  float* floats_;
+};
+
+// Adds a stretch's (or part's) moments to those of n elements.
+void combine(int64_t n, double& mean, double& squares, int64_t more, double their_mean,
+             double their_squares) {
+  const double total = static_cast<double>(n + more), part = static_cast<double>(more);
+  const double apart = their_mean - mean;
+  mean += apart * part / total;
+  squares += their_squares + apart * apart * static_cast<double>(n) * part / total;
+}
+
+class BatchNormTrainKernel final : public Kernel {
+ public:
+  BatchNormTrainKernel(const Pixels& x, double eps) : x_(x), parts_(x.count()), eps_(eps) {}
+  int64_t scratch_bytes() const { return Scratch::bytes(parts_, x_.channels); }
+
+  Status run(const StepArgs& args) override {
+    const Scratch s(args.scratch, parts_, x_.channels);
+    const float* x = args.in<float>(0);
+    args.pool.parallel_for(parts_.count, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t part = begin; part < end; ++part) moments(x, s, part);
+    });
+    finish(args, s);
+    for_rows(args.pool, x_.count(), x_.channels, [&](int64_t first, int64_t count) {
+      HWY_DYNAMIC_DISPATCH(Center)
+      (x + first * x_.channels, args.out<float>(3) + first * x_.channels, count, x_.channels,
+       s.vector(0), s.vector(1), s.vector(2), args.in<float>(2));
+    });
+    return {};
+  }
+
+ private:
+  void moments(const float* x, const Scratch& s, int64_t part) const {
+    double *mean = s.wide(0, part), *squares = s.wide(1, part);
+    float *m = s.narrow(0, part), *q = s.narrow(1, part);
+    std::fill_n(mean, x_.channels, 0.0);
+    std::fill_n(squares, x_.channels, 0.0);
+    int64_t seen = 0;
+    parts_.for_stretches(part, [&](int64_t first, int64_t count) {
+      HWY_DYNAMIC_DISPATCH(Moments)(x + first * x_.channels, count, x_.channels, m, q);
+      for (int64_t c = 0; c < x_.channels; ++c)
+        combine(seen, mean[c], squares[c], count, static_cast<double>(m[c]),
+                static_cast<double>(q[c]));
+      seen += count;
+    });
+  }
+
+  void finish(const StepArgs& args, const Scratch& s) const {
+    const double n = static_cast<double>(x_.count());
+    for (int64_t c = 0; c < x_.channels; ++c) {
+      double mean = 0, squares = 0;
+      for (int64_t part = 0; part < parts_.count; ++part) {
+        const int64_t before = part * parts_.each;
+        combine(before, mean, squares, std::min(parts_.each, x_.count() - before),
+                s.wide(0, part)[c], s.wide(1, part)[c]);
+      }
+      const double var = squares / n;
+      args.out<float>(4)[c] = static_cast<float>(mean);
+      args.out<float>(5)[c] = static_cast<float>(var);
+      s.vector(0)[c] = static_cast<float>(mean);
+      s.vector(1)[c] = static_cast<float>(mean - static_cast<double>(s.vector(0)[c]));
+      s.vector(2)[c] =
+          static_cast<float>(static_cast<double>(args.in<float>(1)[c]) / std::sqrt(var + eps_));
+    }
+  }
+
+  Pixels x_;
+  Parts parts_;
+  double eps_;
+};
+
+// Inputs x, scale, mean, var, gy; outputs gx, gscale, gbias.
+class BatchNormGradKernel final : public Kernel {
+ public:
+  BatchNormGradKernel(const Pixels& x, double eps) : x_(x), parts_(x.count()), eps_(eps) {}
+  int64_t scratch_bytes() const { return Scratch::bytes(parts_, x_.channels); }
+
+  Status run(const StepArgs& args) override {
+    const Scratch s(args.scratch, parts_, x_.channels);
+    const float *x = args.in<float>(0), *mean = args.in<float>(2), *gy = args.in<float>(4);
+    args.pool.parallel_for(parts_.count, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t part = begin; part < end; ++part) sums(x, gy, mean, s, part);
+    });
+    finish(args, s);
+    for_rows(args.pool, x_.count(), x_.channels, [&](int64_t first, int64_t count) {
+      const int64_t at = first * x_.channels;
+      HWY_DYNAMIC_DISPATCH(InputGrad)
+      (x + at, gy + at, args.out<float>(5) + at, count, x_.channels, mean, s.vector(0), s.vector(1),
+       s.vector(2));
+    });
+    return {};
+  }
+
+ private:
+  void sums(const float* x, const float* gy, const float* mean, const Scratch& s,
+            int64_t part) const {
+    double *sum = s.wide(0, part), *product = s.wide(1, part);
+    float *a = s.narrow(0, part), *b = s.narrow(1, part);
+    std::fill_n(sum, x_.channels, 0.0);
+    std::fill_n(product, x_.channels, 0.0);
+    parts_.for_stretches(part, [&](int64_t first, int64_t count) {
+      const int64_t at = first * x_.channels;
+      HWY_DYNAMIC_DISPATCH(GradSums)(x + at, gy + at, count, x_.channels, mean, a, b);
+      for (int64_t c = 0; c < x_.channels; ++c) {
+        sum[c] += static_cast<double>(a[c]);
+        product[c] += static_cast<double>(b[c]);
+      }
+    });
+  }
+
+  // As the operator's reference kernel has it.
+  void finish(const StepArgs& args, const Scratch& s) const {
+    const double n = static_cast<double>(x_.count());
+    for (int64_t c = 0; c < x_.channels; ++c) {
+      double gbias = 0, product = 0;
+      for (int64_t part = 0; part < parts_.count; ++part) {
+        gbias += s.wide(0, part)[c];
+        product += s.wide(1, part)[c];
+      }
+      const double inv = 1 / std::sqrt(static_cast<double>(args.in<float>(3)[c]) + eps_);
+      const double gscale = product * inv;
+      args.out<float>(6)[c] = static_cast<float>(gscale);
+      args.out<float>(7)[c] = static_cast<float>(gbias);
+      s.vector(0)[c] = static_cast<float>(static_cast<double>(args.in<float>(1)[c]) * inv);
+      s.vector(1)[c] = static_cast<float>(gbias / n);
+      s.vector(2)[c] = static_cast<float>(inv * gscale / n);
+    }
+  }
+
+  Pixels x_;
+  Parts parts_;
+  double eps_;
+};
+
+// Inputs x, factor, shift.
+class ScaleKernel final : public Kernel {
+ public:
+  explicit ScaleKernel(const Pixels& x) : x_(x) {}
+  Status run(const StepArgs& args) override {
+    for_rows(args.pool, x_.count(), x_.channels, [&](int64_t first, int64_t count) {
+      const int64_t at = first * x_.channels;
+      HWY_DYNAMIC_DISPATCH(Scale)
+      (args.in<float>(0) + at, args.out<float>(3) + at, count, x_.channels, args.in<float>(1),
+       args.in<float>(2));
+    });
+    return {};
+  }
+
+ private:
+  Pixels x_;
+};
+
+class PixelMeanKernel final : public Kernel {
+ public:
+  explicit PixelMeanKernel(const Pixels& x) : x_(x), parts_(x.plane) {}
+  int64_t scratch_bytes() const { return x_.batch * each_; }
+
+  Status run(const StepArgs& args) override {
+    args.pool.parallel_for(x_.batch, 1 + 16384 / (x_.plane * x_.channels),
+                           [&](int64_t begin, int64_t end, int) {
+                             for (int64_t n = begin; n < end; ++n) mean(args, n);
+                           });
+    return {};
+  }
+
+ private:
+  void mean(const StepArgs& args, int64_t n) const {
+    const float* x = args.in<float>(0) + n * x_.plane * x_.channels;
+    double* const sum = reinterpret_cast<double*>(args.scratch + n * each_);
+    float* const some = reinterpret_cast<float*>(sum + x_.channels);
+    std::fill_n(sum, x_.channels, 0.0);
+    for (int64_t part = 0; part < parts_.count; ++part)
+      parts_.for_stretches(part, [&](int64_t first, int64_t count) {
+        HWY_DYNAMIC_DISPATCH(Sums)(x + first * x_.channels, count, x_.channels, some);
+        for (int64_t c = 0; c < x_.channels; ++c) sum[c] += static_cast<double>(some[c]);
+      });
+    float* const y = args.out<float>(1) + n * x_.channels;
+    for (int64_t c = 0; c < x_.channels; ++c)
+      y[c] = static_cast<float>(sum[c] / static_cast<double>(x_.plane));
+  }
+
+  Pixels x_;
+  Parts parts_;
+  int64_t each_ = x_.channels * 2 * static_cast<int64_t>(sizeof(double));
+};
+
+template <class K>
+Step step_of(std::unique_ptr<K> kernel, const Region& r, NodeId id, std::string_view kind) {
+  Step s;
+  s.scratch_bytes = kernel->scratch_bytes();
+  s.kernel = std::move(kernel);
+  s.node = id;
+  s.kind = kind;
+  s.flops = 4 * static_cast<double>(r.graph().type(r.graph().node(id).inputs[0]).numel());
+  return s;
+}
+
+Pixels pixels_of(const Region& r, NodeId id) {
+  return Pixels(r.graph().type(r.graph().node(id).inputs[0]).shape);
+}
+
+}  // namespace
+
+bool accepts_image_norm(const Graph& g, const Node& n) {
+  return all_of_dtype(g, n, DType::f32) && g.type(n.inputs[0]).numel() > 0;
+}
+
+Status lower_batch_norm(Region& r, const Group& group) {
+  const NodeId id = group.last();
+  const Node& n = r.graph().node(id);
+  const auto coefficients = Normalisation::of(r.graph(), id).add_step(r, id);
+  Step s;
+  s.kernel = std::make_unique<ScaleKernel>(pixels_of(r, id));
+  s.reads = {r.image(n.inputs[0], id), coefficients.factor, coefficients.shift};
+  s.writes = {r.result_image(n.outputs[0])};
+  s.may_share = {{0, 0}};
+  s.node = id;
+  s.kind = "vector.batch_norm";
+  s.flops = 2 * static_cast<double>(r.graph().type(n.inputs[0]).numel());
+  r.to().add(std::move(s));
+  return {};
+}
+
+Status lower_batch_norm_train(Region& r, const Group& group) {
+  const NodeId id = group.last();
+  const Node& n = r.graph().node(id);
+  Step s =
+      step_of(std::make_unique<BatchNormTrainKernel>(pixels_of(r, id), n.attrs.as<NormAttrs>().eps),
+              r, id, "vector.batch_norm_train");
+  s.reads = {r.image(n.inputs[0], id), r.plain(n.inputs[1], id), r.plain(n.inputs[2], id)};
+  s.writes = {r.result_image(n.outputs[0]), r.result_plain(n.outputs[1]),
+              r.result_plain(n.outputs[2])};
+  r.to().add(std::move(s));
+  return {};
+}
+
+Status lower_batch_norm_grad(Region& r, const Group& group) {
+  const NodeId id = group.last();
+  const Node& n = r.graph().node(id);
+  Step s =
+      step_of(std::make_unique<BatchNormGradKernel>(pixels_of(r, id), n.attrs.as<NormAttrs>().eps),
+              r, id, "vector.batch_norm_grad");
+  s.reads = {r.image(n.inputs[0], id), r.plain(n.inputs[1], id), r.plain(n.inputs[2], id),
+             r.plain(n.inputs[3], id), r.image(n.inputs[4], id)};
+  s.writes = {r.result_image(n.outputs[0]), r.result_plain(n.outputs[1]),
+              r.result_plain(n.outputs[2])};
+  s.may_share = {{0, 4}};
+  r.to().add(std::move(s));
+  return {};
+}
+
+bool accepts_pixel_mean(const Graph& g, const Node& n) {
+  const Shape& x = g.type(n.inputs[0]).shape;
+  if (!all_of_dtype(g, n, DType::f32) || x.rank() < 3 || x.numel() == 0) return false;
+  std::vector<bool> over(static_cast<size_t>(x.rank()), false);
+  for (const int64_t axis : n.attrs.as<ReduceAttrs>().axes)
+    over[static_cast<size_t>(axis < 0 ? axis + x.rank() : axis)] = true;
+  for (size_t i = 0; i < over.size(); ++i)
+    if (over[i] != (i >= 2)) return false;
+  return true;
+}
+
+Status lower_pixel_mean(Region& r, const Group& group) {
+  const NodeId id = group.last();
+  const Node& n = r.graph().node(id);
+  Step s = step_of(std::make_unique<PixelMeanKernel>(pixels_of(r, id)), r, id, "vector.pixel_mean");
+  s.reads = {r.image(n.inputs[0], id)};
+  s.writes = {r.result_plain(n.outputs[0])};
+  r.to().add(std::move(s));
+  return {};
+}
+
+}  // namespace hone::cpu
+
+#endif  // HWY_ONCE
+#endif  // HONE_HAVE_HIGHWAY

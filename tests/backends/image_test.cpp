@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Normalisation, pooling and copies of channels-last images.
+#include <cmath>
+
+#include "tests/backends/harness.hpp"
+
+namespace hone::test {
+
+namespace {
+
+// Channels below, at and above the width of a vector; pixels below and above a stretch of sums.
+const Shape kImages[] = {{1, 1, 1, 1},    {2, 3, 5, 4}, {1, 16, 9, 9},   {3, 17, 2, 13},
+                         {2, 40, 20, 20}, {4, 7, 31},   {2, 5, 3, 4, 3}, {64, 33}};
+
+const Backend& all() { return default_backend(); }
+
+Value channels(Case& c, const Shape& s, const char* name, uint64_t seed, double low = -1) {
+  return c.input(random_tensor({DType::f32, {s[1]}}, seed, low, low + 2), name);
+}
+
+PoolAttrs pool(const Shape& s, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation = 1) {
+  const size_t n = static_cast<size_t>(s.rank() - 2);
+  PoolAttrs a;
+  a.kernel.assign(n, kernel);
+  a.strides.assign(n, stride);
+  a.dilations.assign(n, dilation);
+  a.pads_begin.assign(n, pad);
+  a.pads_end.assign(n, pad);
+  return a;
+}
+
+}  // namespace
+
+TEST_CASE("batch normalisation in inference") {
+  for (const Shape& s : kImages) {
+    INFO(to_string(s));
+    Case c;
+    const Value x = c.input(s, "x", 1);
+    const Value var = channels(c, s, "var", 5, 0.5);
+    c.check(c.builder().emit(op::batch_norm,
+                             {x, channels(c, s, "scale", 2), channels(c, s, "bias", 3),
+                              channels(c, s, "mean", 4), var},
+                             BatchNormAttrs{}),
+            all());
+  }
+}
+
+TEST_CASE("batch normalisation in training: outputs and statistics") {
+  for (const Shape& s : kImages)
+    for (size_t output = 0; output < 3; ++output)
+      for (const double offset : {0.0, 100.0}) {
+        if (s[0] * s.product(2, s.rank()) == 1 && output != 1) continue;  // a deviation of 0
+        INFO(to_string(s), output, offset);
+        Case c;
+        const Value x = c.input(random_tensor({DType::f32, s}, 1, offset - 3, offset + 3), "x");
+        const std::vector<Value> in = {x, channels(c, s, "scale", 2), channels(c, s, "bias", 3)};
+        const std::vector<Value> y = c.builder().emit_all(op::batch_norm_train, in, NormAttrs{});
+        c.check(y[output], all());
+      }
+}
+
+TEST_CASE("the gradient of batch normalisation") {
+  for (const Shape& s : kImages)
+    for (size_t output = 0; output < 3; ++output) {
+      INFO(to_string(s), output);
+      Case c;
+      const Value x = c.input(s, "x", 1), gy = c.input(s, "gy", 2);
+      const Value var = channels(c, s, "var", 5, 0.5);
+      const std::vector<Value> in = {x, channels(c, s, "scale", 3), channels(c, s, "mean", 4), var,
+                                     gy};
+      const std::vector<Value> g = c.builder().emit_all(op::batch_norm_grad, in, NormAttrs{});
+      c.check(g[output], all());
+    }
+}
+
+TEST_CASE("the largest of windows, and where it was") {
+  for (const Shape& s : {Shape{2, 3, 9, 8}, Shape{1, 16, 7, 7}, Shape{2, 70, 6, 5}, Shape{1, 9, 20},
+                         Shape{1, 2, 5, 6, 7}})
+    for (const PoolAttrs& attrs : {pool(s, 2, 2, 0), pool(s, 3, 2, 1), pool(s, 3, 1, 1),
+                                   pool(s, 2, 1, 0, 2), pool(s, 1, 3, 0)}) {
+      INFO(to_string(s), attrs.kernel[0], attrs.strides[0]);
+      Case forward;
+      forward.check(forward.builder().emit(op::max_pool, {forward.input(s, "x", 1)}, attrs), all());
+      Case back;
+      const Value x = back.input(s, "x", 1);
+      const Shape y = back.builder().emit(op::max_pool, {x}, attrs).shape();
+      back.check(back.builder().emit(op::max_pool_grad, {x, back.input(y, "gy", 2)}, attrs), all());
+    }
+}
+
+TEST_CASE("of equal elements the first has the gradient; a NaN wins") {
+  TensorData x =
+      tensor_from({DType::f32, {1, 2, 2, 4}}, {1, 1, 2, 2, 1, 0, 2, 3,  //
+                                               5, std::nan(""), 7, 7, std::nan(""), 9, 7, 7});
+  const PoolAttrs attrs = pool(x.shape(), 2, 2, 0);
+  Case forward;
+  forward.check(forward.builder().emit(op::max_pool, {forward.input(x, "x")}, attrs), all());
+  Case back;
+  const Value in = back.input(x, "x");
+  back.check(back.builder().emit(op::max_pool_grad, {in, back.input({1, 2, 1, 2}, "gy", 2)}, attrs),
+             all());
+}
+
+TEST_CASE("means over all pixels") {
+  for (const Shape& s : kImages) {
+    if (s.rank() < 3) continue;
+    std::vector<int64_t> axes;
+    for (int64_t i = 2; i < s.rank(); ++i) axes.push_back(i);
+    for (const bool keep : {false, true}) {
+      INFO(to_string(s), keep);
+      Case c;
+      c.check(ops::mean(c.input(s, "x", 1), {.axes = axes, .keepdims = keep}), all());
+    }
+  }
+}
+
+TEST_CASE("images are joined and split by channels as they stand") {
+  Case c;
+  const Value x = c.input({2, 6, 7, 5}, "x", 1);
+  const auto conv = [&](Value v, const char* name, uint64_t seed) {
+    return c.builder().emit(
+        op::conv, {v, c.weights({5, v.shape()[1], 1, 1}, Weights::given, name, seed)}, ConvAttrs{});
+  };
+  const Value a = conv(x, "a", 2), b = conv(x, "b", 3);
+  const Value both = c.builder().emit(op::concat, {a, x, b}, AxisAttrs{1});
+  const auto part = [&](int64_t from, int64_t to) {
+    return c.builder().emit(op::slice, {both}, SliceAttrs{{from}, {to}, {1}, {}});
+  };
+  c.check(conv(part(3, 9), "c", 4) + conv(part(-6, 100), "d", 5), all());
+}
+
+}  // namespace hone::test
