@@ -203,7 +203,7 @@ Result<std::unique_ptr<Compiled>> Trainer::Impl::prefix(Graph g, ValueId value) 
   g.updates.clear();
   HONE_TRY(remove_dead(g));
   HONE_TRY(add_rng(g));
-  const int64_t result = g.type(value).bytes();
+  const int64_t result = g.type(g.outputs[0].value).bytes();  // renumbered by now
   return engine.compile(std::move(g),
                         {.reserved = 2 * result,
                          .replans = true,
