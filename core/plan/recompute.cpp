@@ -141,7 +141,7 @@ bool search(const Facts& facts, int64_t limit, const RecomputeOptions& options,
             Recomputation& best) {
   std::vector<Found> found;
   double most = options.excess * facts.total;
-  // A rehearsal takes time with the square of the steps: very long programs get fewer.
+  // Very long programs get fewer.
   constexpr size_t kLong = 8000;
   const size_t times = std::max<size_t>(1, facts.work.steps.size() / kLong);
   int tries = std::max(2, options.tries / static_cast<int>(times));
@@ -159,7 +159,10 @@ bool search(const Facts& facts, int64_t limit, const RecomputeOptions& options,
                    [](const Found& a, const Found& b) { return a.runs.cost < b.runs.cost; });
   const size_t improved = times > 1 ? 1 : static_cast<size_t>(options.improved);
   if (found.size() > improved) found.resize(improved);
-  for (Found& f : found) improve(facts.work, limit, options.trials, f.runs);
+  // A trial takes time with the steps.
+  constexpr size_t kVisits = 1'500'000;
+  const int trials = std::min(options.trials, static_cast<int>(kVisits / facts.work.steps.size()));
+  for (Found& f : found) improve(facts.work, limit, trials, f.runs);
   std::stable_sort(found.begin(), found.end(),
                    [](const Found& a, const Found& b) { return a.runs.cost < b.runs.cost; });
   climb(facts, limit, options, found[0]);
@@ -212,9 +215,9 @@ Recomputation smallest(const WorkList& work, const RecomputeOptions& options) {
   Recomputation best{once_each(work), 0, facts.total};
   best.peak = follow(work, best.sequence).peak;
   int64_t low = floor_bytes(work), high = best.peak;
-  const bool is_long = work.steps.size() > 20000;
+  const bool is_long = work.steps.size() > 3000;
   const int tried = is_long ? 1 : 2;  // of the weights
-  while (high - low > std::max<int64_t>(64, high / (is_long ? 10 : 100))) {
+  while (high - low > std::max<int64_t>(64, high / (is_long ? 30 : 100))) {
     const int64_t middle = low + (high - low) / 2;
     Recomputation r;
     bool fits = false;

@@ -86,16 +86,12 @@ class Outlook {
     if (k < uses.size() && uses[k] == step) ++k;
     return k < uses.size();
   }
+  /// Whether `again` may be at most this much; it and `good_until` may be asked for then.
+  bool add_up(int32_t step, double most);
   /// Time to compute again what the step makes, with what is not there; the step before which that
   /// must happen.
-  double again(int32_t step) {
-    add_up(step);
-    return again_[at(step)];
-  }
-  int32_t good_until(int32_t step) {
-    add_up(step);
-    return good_until_[at(step)];
-  }
+  double again(int32_t step) const { return again_[at(step)]; }
+  int32_t good_until(int32_t step) const { return good_until_[at(step)]; }
   /// In no order.
   std::span<const int32_t> residents() const { return residents_; }
 
@@ -198,19 +194,6 @@ class Outlook {
     }
   }
 
-  void add_up(int32_t step) {
-    if (!stale_[at(step)]) return;
-    stale_[at(step)] = false;
-    open_.assign(1, step);
-    for (size_t i = 0; i < open_.size(); ++i)
-      for (int32_t b : f_.reads(at(open_[i]))) {
-        const int32_t p = resident_[at(b)] ? -1 : f_.producer[at(b)];
-        if (p >= 0 && std::exchange(stale_[at(p)], false)) open_.push_back(p);
-      }
-    std::sort(open_.begin(), open_.end());  // what is read comes before what reads it
-    for (int32_t s : open_) refresh_cost(at(s));
-  }
-
   void refresh_cost(size_t s) {
     double cost = f_.costs[s];
     int32_t until = f_.until[s];
@@ -239,6 +222,29 @@ class Outlook {
   std::vector<int32_t> wanted_;  // a heap of steps whose demand may have changed
   std::vector<int32_t> open_;
 };
+
+// What is needed again is counted once here, though for each of its readers in the result: enough
+// to see soon that it is too much.
+bool Outlook::add_up(int32_t step, double most) {
+  if (!stale_[at(step)]) return again_[at(step)] <= most;
+  stale_[at(step)] = false;
+  open_.assign(1, step);
+  double sum = 0;
+  for (size_t i = 0; i < open_.size() && sum <= most; ++i) {
+    sum += f_.costs[at(open_[i])];
+    for (int32_t b : f_.reads(at(open_[i]))) {
+      const int32_t p = resident_[at(b)] ? -1 : f_.producer[at(b)];
+      if (p >= 0 && std::exchange(stale_[at(p)], false)) open_.push_back(p);
+    }
+  }
+  if (sum > most) {
+    for (int32_t s : open_) stale_[at(s)] = true;
+    return false;
+  }
+  std::sort(open_.begin(), open_.end());  // what is read comes before what reads it
+  for (int32_t s : open_) refresh_cost(at(s));
+  return true;
+}
 
 class Rehearsal {
  public:
@@ -348,13 +354,16 @@ class Rehearsal {
 
   int32_t cheapest() {
     int32_t best = -1;
-    double best_value = 0;
+    double best_value = std::numeric_limits<double>::infinity();
     for (int32_t b : outlook_.residents()) {
       const int32_t p = f_.producer[at(b)];
       if (pins_[at(b)] > 0 || p < 0 || work_.bytes[at(b)] == 0) continue;
+      const double reluctance = reluctance_.empty() ? 1 : static_cast<double>(reluctance_[at(b)]);
+      const double gain = size_[at(b)] * far(outlook_.need(b) - now_ + 1);
+      constexpr double kRounding = 1 + 1e-9;
+      if (!outlook_.add_up(p, best_value * gain / reluctance * kRounding)) continue;
       if (outlook_.good_until(p) <= outlook_.need(b)) continue;
-      const double value = (reluctance_.empty() ? 1 : static_cast<double>(reluctance_[at(b)])) *
-                           outlook_.again(p) / (size_[at(b)] * far(outlook_.need(b) - now_ + 1));
+      const double value = reluctance * outlook_.again(p) / gain;
       if (best >= 0 && (value > best_value || (value == best_value && b > best))) continue;
       best = b;
       best_value = value;

@@ -66,7 +66,7 @@ std::string Trainer::Impl::advice(std::span<const NamedTensor> batch, TrainForm 
     suggest(format("without clip_norm the gradients, {}, need not all be kept at once",
                    bytes_text(trained)));
   const Result<int64_t> samples = leading_extent(batch);
-  if (samples.ok() && *samples > 1) {
+  if (samples.ok() && *samples > 1 && 8 * now.arena > now.total) {
     const std::vector<NamedTensor> half_batch = rows_of(batch, 0, (*samples + 1) / 2);
     const bool cut = form == TrainForm::accumulate && options.micro_batches > 1;
     const Result<Least> half = least(half_batch, form);
