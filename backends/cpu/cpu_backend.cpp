@@ -11,6 +11,7 @@
 #include "backends/cpu/onednn_threadpool.hpp"
 #include "backends/cpu/pointwise.hpp"
 #include "backends/cpu/vector_softmax.hpp"
+#include "backends/cpu/vector_update.hpp"
 #include "backends/cpu/xnnpack.hpp"
 
 namespace hone {
@@ -64,6 +65,8 @@ constexpr Implementation kImplementations[] = {
     {Family::vector, &op::mean, cpu::accepts_pixel_mean, nullptr, cpu::lower_pixel_mean},
     {Family::vector, &op::concat, cpu::accepts_channel_copy, nullptr, cpu::lower_channel_copy},
     {Family::vector, &op::slice, cpu::accepts_channel_copy, nullptr, cpu::lower_channel_copy},
+    {Family::vector, &op::adam_update, cpu::accepts_update, cpu::lower_update},
+    {Family::vector, &op::sgd_update, cpu::accepts_update, cpu::lower_update},
     {Family::vector, &op::softmax, cpu::vector_accepts_softmax, cpu::vector_lower_softmax},
     {Family::vector, &op::log_softmax, cpu::vector_accepts_softmax, cpu::vector_lower_softmax},
 #endif

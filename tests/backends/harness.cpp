@@ -39,7 +39,7 @@ class Machine {
     for (const Buffer& b : p.buffers) memory_.emplace_back(owns(b) ? b.bytes : 0);
     for (const Step& s : p.steps) scratch_.emplace_back(s.scratch_bytes);
   }
-  void run(std::span<const TensorData> in, ThreadPool& pool) {
+  Status run(std::span<const TensorData> in, ThreadPool& pool) {
     for (size_t i = 0; i < p_.buffers.size(); ++i) {
       const Buffer& b = p_.buffers[i];
       if (b.kind != BufferKind::packed) continue;
@@ -53,10 +53,11 @@ class Machine {
       std::vector<void*> operands;
       for (BufferId id : s.reads) operands.push_back(at(id, in));
       for (BufferId id : s.writes) operands.push_back(at(id, in));
-      REQUIRE_OK(s.kernel->run({operands, scratch_[i].data(), pool}));
+      HONE_TRY(s.kernel->run({operands, scratch_[i].data(), pool}));
     }
     for (const Fenced& f : memory_) CHECK(f.intact());
     for (const Fenced& f : scratch_) CHECK(f.intact());
+    return {};
   }
   const void* output() {
     for (size_t i = 0; i < p_.buffers.size(); ++i)
@@ -105,9 +106,9 @@ TensorData Case::run(const Backend* backend, int threads, bool pack) const {
   const auto pool = make_thread_pool(threads);
   // Twice, in other memory: kernels must follow their operands and packed weights.
   Machine elsewhere(p);
-  elsewhere.run(in_, *pool);
+  REQUIRE_OK(elsewhere.run(in_, *pool));
   Machine machine(p);
-  machine.run(in_, *pool);
+  REQUIRE_OK(machine.run(in_, *pool));
   const TensorType& type = m_.graph.type(m_.graph.outputs[0].value);
   return must(TensorData::copy_of(
       type, {static_cast<const std::byte*>(machine.output()), static_cast<size_t>(type.bytes())}));
@@ -122,6 +123,18 @@ void Case::check(Value y, const Backend& backend, Bits bits) {
   CHECK(all_close(two, expected, kTolerance, kTolerance));
   CHECK(same_bits(run(&backend, 1, false), one));
   CHECK(same_bits(two, bits == Bits::for_any_threads ? one : run(&backend, 2)));
+}
+
+void Case::check_bits(Value y, const Backend& backend) {
+  b_.output(y, "y");
+  const TensorData expected = run(nullptr, 1);
+  CHECK(same_bits(run(&backend, 1), expected));
+  CHECK(same_bits(run(&backend, 2), expected));
+}
+
+Status Case::failure(const Backend& backend) const {
+  const Program p = must(prepare(m_.graph, {.backend = &backend}));
+  return Machine(p).run(in_, serial_pool());
 }
 
 std::string Case::steps(const Backend& backend) const {

@@ -30,6 +30,11 @@ class Case {
   /// reference kernels, with a second run, and with a run that may not copy weights.
   void check(Value y, const Backend& backend, Bits bits = Bits::for_any_threads);
 
+  /// The same, and the bits are those of the reference kernels.
+  void check_bits(Value y, const Backend& backend);
+  /// What a run says that is to fail.
+  Status failure(const Backend& backend) const;
+
   /// The kinds of the steps that `backend` makes of the graph: "onednn.conv onednn.reorder".
   std::string steps(const Backend& backend) const;
   int64_t packed_bytes(const Backend& backend) const;
