@@ -62,6 +62,8 @@ constexpr Implementation kImplementations[] = {
 #if HONE_HAVE_HIGHWAY
     {Family::vector, &op::batch_norm, cpu::accepts_image_norm, nullptr, cpu::lower_batch_norm},
     {Family::vector, &op::max_pool, cpu::accepts_max_pool, nullptr, cpu::lower_max_pool},
+    {Family::vector, &op::resize, cpu::accepts_resize, nullptr, cpu::lower_resize},
+    {Family::vector, &op::resize_grad, cpu::accepts_resize, nullptr, cpu::lower_resize},
     {Family::vector, &op::mean, cpu::accepts_pixel_mean, nullptr, cpu::lower_pixel_mean},
     {Family::vector, &op::concat, cpu::accepts_channel_copy, nullptr, cpu::lower_channel_copy},
     {Family::vector, &op::slice, cpu::accepts_channel_copy, nullptr, cpu::lower_channel_copy},

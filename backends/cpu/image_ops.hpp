@@ -23,6 +23,10 @@ bool accepts_max_pool(const Graph& g, const Node& node);
 Status lower_max_pool(Region& region, const Group& group);
 Status lower_max_pool_grad(Region& region, const Group& group);
 
+/// resize and resize_grad along spatial axes, nearest or linear.
+bool accepts_resize(const Graph& g, const Node& node);
+Status lower_resize(Region& region, const Group& group);
+
 /// mean over all spatial axes.
 bool accepts_pixel_mean(const Graph& g, const Node& node);
 Status lower_pixel_mean(Region& region, const Group& group);

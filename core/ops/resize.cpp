@@ -7,49 +7,15 @@
 
 #include "core/ops/checks.hpp"
 #include "core/ops/loops.hpp"
-#include "core/ops/resize_axis.hpp"
 #include "core/tensor/convert.hpp"
 #include "hone/ops.hpp"
+#include "hone/resize_axis.hpp"
 
 namespace hone {
 
 namespace {
 
 constexpr int kMaxResizedAxes = 4;
-
-struct Tap {
-  int64_t index;  // along the input's axis
-  double weight;
-};
-
-int taps_per_output(ResizeMode mode) {
-  return mode == ResizeMode::nearest ? 1 : mode == ResizeMode::linear ? 2 : 4;
-}
-
-void set_taps(const AxisScale& a, const ResizeAttrs& attrs, int64_t i, Tap* taps) {
-  const Position p = position(a, attrs.coordinates, i);
-  const int count = taps_per_output(attrs.mode);
-  double w[4] = {1, 0, 0, 0};
-  int64_t first = p.whole;
-  if (attrs.mode == ResizeMode::nearest) {
-    first = nearest_index(p, attrs.nearest);
-  } else if (attrs.mode == ResizeMode::linear) {
-    w[0] = 1 - p.fraction;
-    w[1] = p.fraction;
-  } else {
-    first = p.whole - 1;
-    cubic_weights(p.fraction, attrs.cubic_a, w);
-  }
-  double sum = 0;
-  for (int k = 0; k < count; ++k) {
-    const bool outside = first + k < 0 || first + k >= a.in;
-    if (outside && attrs.exclude_outside && count > 1) w[k] = 0;
-    taps[k] = {std::clamp<int64_t>(first + k, 0, a.in - 1), w[k]};
-    sum += w[k];
-  }
-  if (attrs.exclude_outside && sum != 0)
-    for (int k = 0; k < count; ++k) taps[k].weight /= sum;
-}
 
 // ---- shape rules
 

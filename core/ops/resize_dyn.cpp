@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "core/ops/checks.hpp"
-#include "core/ops/resize_axis.hpp"
 #include "core/tensor/convert.hpp"
 #include "hone/ops.hpp"
+#include "hone/resize_axis.hpp"
 
 namespace hone {
 

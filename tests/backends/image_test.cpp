@@ -114,6 +114,30 @@ TEST_CASE("means over all pixels") {
   }
 }
 
+TEST_CASE("images are resized, and gradients brought back") {
+  for (const Shape& s :
+       {Shape{2, 3, 5}, Shape{1, 17, 4, 6}, Shape{2, 70, 3, 5}, Shape{1, 2, 2, 3, 4}})
+    for (const ResizeMode mode : {ResizeMode::nearest, ResizeMode::linear})
+      for (const CoordinateMode coordinates :
+           {CoordinateMode::half_pixel, CoordinateMode::asymmetric, CoordinateMode::align_corners})
+        for (const double scale : {2.0, 0.6, 1.5}) {
+          INFO(to_string(s), scale);
+          ResizeAttrs attrs;
+          attrs.mode = mode;
+          attrs.coordinates = coordinates;
+          attrs.scales.assign(static_cast<size_t>(s.rank()), scale);
+          attrs.scales[0] = attrs.scales[1] = 1;
+          Case forward;
+          const Value y = forward.builder().emit(op::resize, {forward.input(s, "x", 1)}, attrs);
+          const Shape out = y.shape();
+          forward.check(y, all());
+          Case back;
+          back.check(back.builder().emit(op::resize_grad, {back.input(out, "gy", 2)},
+                                         ResizeGradAttrs{{s.begin(), s.end()}, attrs}),
+                     all());
+        }
+}
+
 TEST_CASE("images are joined and split by channels as they stand") {
   Case c;
   const Value x = c.input({2, 6, 7, 5}, "x", 1);
