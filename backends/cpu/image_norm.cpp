@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batch normalisation of channels-last images, and means over their pixels.
+// Batch normalisation of channels-last images.
 //
 // Sums run in f32 over short stretches of pixels and in double over the stretches, in an order that
 // does not depend on the number of threads. Means and sums of squared deviations of stretches are
@@ -12,49 +12,18 @@
 
 #include "backends/cpu/image_ops.hpp"
 #include "backends/cpu/normalisation.hpp"
+#include "backends/cpu/stretches.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/image_norm.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
+// After highway.h: it is compiled for each target anew.
+#include "backends/cpu/vector_rows-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace hone::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-using D = hn::ScalableTag<float>;
-using V = hn::Vec<D>;
-
-HWY_INLINE V Load(const float* p, size_t count) {
-  const D d;
-  return count == hn::Lanes(d) ? hn::LoadU(d, p) : hn::LoadN(d, p, count);
-}
-HWY_INLINE void Store(V v, float* p, size_t count) {
-  const D d;
-  if (count == hn::Lanes(d))
-    hn::StoreU(v, d, p);
-  else
-    hn::StoreN(v, d, p, count);
-}
-
-// f(channel, lanes) for the channels, a vector at a time.
-template <class F>
-HWY_INLINE void ForChannels(int64_t channels, F f) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
-  for (int64_t c = 0; c < channels; c += lanes)
-    f(c, static_cast<size_t>(std::min(lanes, channels - c)));
-}
-
-// Sum of f(offset, lanes) over pixels, four at a time so that no addition waits for the one before.
-template <class F>
-HWY_INLINE V SumPixels(int64_t pixels, int64_t channels, int64_t c, F f) {
-  V sums[4] = {hn::Zero(D()), hn::Zero(D()), hn::Zero(D()), hn::Zero(D())};
-  int64_t p = 0;
-  for (; p + 4 <= pixels; p += 4)
-    for (int64_t k = 0; k < 4; ++k) sums[k] = hn::Add(sums[k], f((p + k) * channels + c));
-  for (; p < pixels; ++p) sums[0] = hn::Add(sums[0], f(p * channels + c));
-  return hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]));
-}
 
 // By channel of a stretch: the mean and the sum of squared deviations from it.
 void Moments(const float* x, int64_t pixels, int64_t channels, float* mean, float* squares) {
@@ -68,12 +37,6 @@ void Moments(const float* x, int64_t pixels, int64_t channels, float* mean, floa
       return hn::Mul(v, v);
     });
     Store(s, squares + c, n);
-  });
-}
-
-void Sums(const float* x, int64_t pixels, int64_t channels, float* sum) {
-  ForChannels(channels, [&](int64_t c, size_t n) {
-    Store(SumPixels(pixels, channels, c, [&](int64_t at) { return Load(x + at, n); }), sum + c, n);
   });
 }
 
@@ -132,64 +95,10 @@ namespace hone::cpu {
 namespace {
 
 HWY_EXPORT(Moments);
-HWY_EXPORT(Sums);
 HWY_EXPORT(GradSums);
 HWY_EXPORT(Scale);
 HWY_EXPORT(Center);
 HWY_EXPORT(InputGrad);
-
-constexpr int64_t kStretch = 128;  // pixels whose sums are taken in f32
-
-// How pixels are cut up: into at most kParts parts of whole stretches, whatever the threads.
-struct Parts {
-  static constexpr int64_t kParts = 16;
-  int64_t pixels, each, count;
-  explicit Parts(int64_t n) : pixels(n) {
-    const int64_t stretches = (n + kStretch - 1) / kStretch;
-    each = (stretches + kParts - 1) / kParts * kStretch;
-    count = (n + each - 1) / each;
-  }
-  /// f(part, first pixel, pixels) for each stretch of the part.
-  template <class F>
-  void for_stretches(int64_t part, F f) const {
-    const int64_t end = std::min(pixels, (part + 1) * each);
-    for (int64_t p = part * each; p < end; p += kStretch) f(p, std::min(kStretch, end - p));
-  }
-};
-
-void for_rows(ThreadPool& pool, int64_t pixels, int64_t channels,
-              FunctionRef<void(int64_t, int64_t)> f) {
-  constexpr int64_t kElements = 16384;  // for one thread, at least
-  pool.parallel_for(pixels, 1 + kElements / channels,
-                    [&](int64_t begin, int64_t end, int) { f(begin, end - begin); });
-}
-
-// Scratch: doubles by part and channel, then floats by part and channel. Two of each.
-class Scratch {
- public:
-  Scratch(std::byte* at, const Parts& parts, int64_t channels)
-      : channels_(channels),
-        parts_(parts.count),
-        doubles_(reinterpret_cast<double*>(at)),
-        floats_(reinterpret_cast<float*>(doubles_ + 2 * parts_ * channels)) {}
-  static int64_t bytes(const Parts& parts, int64_t channels) {
-    return parts.count * channels * 2 * static_cast<int64_t>(sizeof(double) + sizeof(float)) +
-           5 * channels * static_cast<int64_t>(sizeof(float));
-  }
-  double* wide(int which, int64_t part) const {
-    return doubles_ + (which * parts_ + part) * channels_;
-  }
-  float* narrow(int which, int64_t part) const {
-    return floats_ + (which * parts_ + part) * channels_;
-  }
-  /// One of five vectors of a float a channel.
-  float* vector(int which) const { return floats_ + 2 * parts_ * channels_ + which * channels_; }
-
- private:
-  int64_t channels_, parts_;
-  double* doubles_;
-  float* floats_;
-};
 
 // Adds a stretch's (or part's) moments to those of n elements.
 void combine(int64_t n, double& mean, double& squares, int64_t more, double their_mean,
@@ -341,40 +250,6 @@ class ScaleKernel final : public Kernel {
   Pixels x_;
 };
 
-class PixelMeanKernel final : public Kernel {
- public:
-  explicit PixelMeanKernel(const Pixels& x) : x_(x), parts_(x.plane) {}
-  int64_t scratch_bytes() const { return x_.batch * each_; }
-
-  Status run(const StepArgs& args) override {
-    args.pool.parallel_for(x_.batch, 1 + 16384 / (x_.plane * x_.channels),
-                           [&](int64_t begin, int64_t end, int) {
-                             for (int64_t n = begin; n < end; ++n) mean(args, n);
-                           });
-    return {};
-  }
-
- private:
-  void mean(const StepArgs& args, int64_t n) const {
-    const float* x = args.in<float>(0) + n * x_.plane * x_.channels;
-    double* const sum = reinterpret_cast<double*>(args.scratch + n * each_);
-    float* const some = reinterpret_cast<float*>(sum + x_.channels);
-    std::fill_n(sum, x_.channels, 0.0);
-    for (int64_t part = 0; part < parts_.count; ++part)
-      parts_.for_stretches(part, [&](int64_t first, int64_t count) {
-        HWY_DYNAMIC_DISPATCH(Sums)(x + first * x_.channels, count, x_.channels, some);
-        for (int64_t c = 0; c < x_.channels; ++c) sum[c] += static_cast<double>(some[c]);
-      });
-    float* const y = args.out<float>(1) + n * x_.channels;
-    for (int64_t c = 0; c < x_.channels; ++c)
-      y[c] = static_cast<float>(sum[c] / static_cast<double>(x_.plane));
-  }
-
-  Pixels x_;
-  Parts parts_;
-  int64_t each_ = x_.channels * 2 * static_cast<int64_t>(sizeof(double));
-};
-
 template <class K>
 Step step_of(std::unique_ptr<K> kernel, const Region& r, NodeId id, std::string_view kind) {
   Step s;
@@ -436,27 +311,6 @@ Status lower_batch_norm_grad(Region& r, const Group& group) {
   s.writes = {r.result_image(n.outputs[0]), r.result_plain(n.outputs[1]),
               r.result_plain(n.outputs[2])};
   s.may_share = {{0, 4}};
-  r.to().add(std::move(s));
-  return {};
-}
-
-bool accepts_pixel_mean(const Graph& g, const Node& n) {
-  const Shape& x = g.type(n.inputs[0]).shape;
-  if (!all_of_dtype(g, n, DType::f32) || x.rank() < 3 || x.numel() == 0) return false;
-  std::vector<bool> over(static_cast<size_t>(x.rank()), false);
-  for (const int64_t axis : n.attrs.as<ReduceAttrs>().axes)
-    over[static_cast<size_t>(axis < 0 ? axis + x.rank() : axis)] = true;
-  for (size_t i = 0; i < over.size(); ++i)
-    if (over[i] != (i >= 2)) return false;
-  return true;
-}
-
-Status lower_pixel_mean(Region& r, const Group& group) {
-  const NodeId id = group.last();
-  const Node& n = r.graph().node(id);
-  Step s = step_of(std::make_unique<PixelMeanKernel>(pixels_of(r, id)), r, id, "vector.pixel_mean");
-  s.reads = {r.image(n.inputs[0], id)};
-  s.writes = {r.result_plain(n.outputs[0])};
   r.to().add(std::move(s));
   return {};
 }

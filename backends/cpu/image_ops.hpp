@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators on channels-last images in f32: batch normalisation, pooling, means over pixels. The
-// same inputs give the same bits for any number of threads.
+// Operators on channels-last images and on rows, in f32: normalisation, pooling, sums. The same
+// inputs give the same bits for any number of threads.
 #pragma once
 
 #include "backends/cpu/region.hpp"
@@ -30,6 +30,14 @@ Status lower_resize(Region& region, const Group& group);
 /// mean over all spatial axes.
 bool accepts_pixel_mean(const Graph& g, const Node& node);
 Status lower_pixel_mean(Region& region, const Group& group);
+
+/// sum over leading axes, or over all but the channels of images.
+bool accepts_row_sum(const Graph& g, const Node& node);
+Status lower_row_sum(Region& region, const Group& group);
+
+/// layer_norm and layer_norm_grad with scale and bias.
+bool accepts_layer_norm(const Graph& g, const Node& node);
+Status lower_layer_norm(Region& region, const Group& group);
 
 /// concat of images, and a slice of whole pixels' channels: where they stand channels-last.
 bool accepts_channel_copy(const Graph& g, const Node& node);

@@ -17,12 +17,31 @@ bool same_either_way(const Shape& x) { return x[1] == 1 || x.product(2, x.rank()
 
 namespace {
 
+// A few rows, such as colours: whole columns are written one after the other.
+template <class T, int kRows>
+void interleave(int64_t cols, const T* from, T* to) {
+  for (int64_t c = 0; c < cols; ++c)
+    for (int64_t r = 0; r < kRows; ++r) to[c * kRows + r] = from[r * cols + c];
+}
+
 // `count` matrices of rows x cols, each to cols x rows, in blocks that stay in the nearest cache.
 template <class T>
 void transpose(int64_t count, int64_t rows, int64_t cols, const void* source, void* dest,
                ThreadPool& pool) {
   const T* const from = static_cast<const T*>(source);
   T* const to = static_cast<T*>(dest);
+  if (rows >= 2 && rows <= 4) {
+    pool.parallel_for(count, 1 + 16384 / (rows * cols), [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        const T* in = from + i * rows * cols;
+        T* out = to + i * rows * cols;
+        if (rows == 2) interleave<T, 2>(cols, in, out);
+        if (rows == 3) interleave<T, 3>(cols, in, out);
+        if (rows == 4) interleave<T, 4>(cols, in, out);
+      }
+    });
+    return;
+  }
   constexpr int64_t kBlock = 16, kElements = 16384;
   const int64_t stripes = (cols + kBlock - 1) / kBlock;
   const int64_t grain = std::max<int64_t>(1, kElements / (kBlock * rows));

@@ -114,6 +114,42 @@ TEST_CASE("means over all pixels") {
   }
 }
 
+TEST_CASE("sums over leading axes, and over all but the channels") {
+  for (const Shape& s : kImages)
+    for (const std::vector<int64_t>& axes : {std::vector<int64_t>{0}, {0, 1}, {0, 2}, {0, 2, 3}}) {
+      if (axes.back() >= s.rank() || static_cast<int64_t>(axes.size()) == s.rank()) continue;
+      INFO(to_string(s), axes.size());
+      Case c;
+      c.check(ops::sum(c.input(s, "x", 1), {.axes = axes}), all());
+    }
+  Case rows;  // more than a part
+  rows.check(ops::sum(rows.input({5000, 9}, "x", 1), {.axes = {0}}), all());
+}
+
+TEST_CASE("layer normalisation and its gradient, rows of any length, far from zero too") {
+  for (const Shape& s : {Shape{1, 1, 3}, Shape{7, 16}, Shape{3, 5, 33}, Shape{300, 70}})
+    for (const double offset : {0.0, 50.0}) {
+      const Shape row = {s[s.rank() - 1]};
+      const TensorData x = random_tensor({DType::f32, s}, 1, offset - 2, offset + 2);
+      for (size_t output = 0; output < 3; ++output) {
+        INFO(to_string(s), offset, output);
+        Case forward;
+        const std::vector<Value> in = {forward.input(x, "x"), forward.input(row, "scale", 2),
+                                       forward.input(row, "bias", 3)};
+        forward.check(forward.builder().emit_all(op::layer_norm, in, NormAttrs{})[output], all());
+        Case back;
+        Shape statistic = s;
+        statistic[s.rank() - 1] = 1;
+        const TensorData mean = random_tensor({DType::f32, statistic}, 4, offset - 1, offset + 1);
+        const std::vector<Value> given = {
+            back.input(x, "x"), back.input(row, "scale", 2), back.input(mean, "mean"),
+            back.input(random_tensor({DType::f32, statistic}, 5, 0.5, 1.5), "inv"),
+            back.input(s, "gy", 6)};
+        back.check(back.builder().emit_all(op::layer_norm_grad, given, NormAttrs{})[output], all());
+      }
+    }
+}
+
 TEST_CASE("images are resized, and gradients brought back") {
   for (const Shape& s :
        {Shape{2, 3, 5}, Shape{1, 17, 4, 6}, Shape{2, 70, 3, 5}, Shape{1, 2, 2, 3, 4}})
