@@ -28,10 +28,10 @@ int64_t PanelWidth() {
 }
 
 // One tile: C[rows, width] = or += sum over k of a[k][row] * b[k][column]. `a` has kc groups of
-// kRows, `b` kc groups of a panel.
+// kRows, `b` kc rows of a panel, ldb apart.
 template <int64_t R>
 HWY_INLINE void Tile(int64_t kc, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
-                     float* HWY_RESTRICT c, int64_t ldc, int64_t width, bool add) {
+                     int64_t ldb, float* HWY_RESTRICT c, int64_t ldc, int64_t width, bool add) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   using V = hn::Vec<decltype(d)>;
@@ -46,7 +46,7 @@ HWY_INLINE void Tile(int64_t kc, const float* HWY_RESTRICT a, const float* HWY_R
       for (int64_t v = 0; v < kVectors; ++v) acc[r][v] = hn::MulAdd(av, bv[v], acc[r][v]);
     }
     a += kRows;
-    b += kVectors * lanes;
+    b += ldb;
   }
   for (int64_t r = 0; r < R; ++r) {
     float* row = c + r * ldc;
@@ -64,21 +64,21 @@ HWY_INLINE void Tile(int64_t kc, const float* HWY_RESTRICT a, const float* HWY_R
   }
 }
 
-void Strip(int64_t rows, int64_t kc, const float* a, const float* b, float* c, int64_t ldc,
-           int64_t width, bool add) {
+void Strip(int64_t rows, int64_t kc, const float* a, const float* b, int64_t ldb, float* c,
+           int64_t ldc, int64_t width, bool add) {
   switch (rows) {
     case 1:
-      return Tile<1>(kc, a, b, c, ldc, width, add);
+      return Tile<1>(kc, a, b, ldb, c, ldc, width, add);
     case 2:
-      return Tile<2>(kc, a, b, c, ldc, width, add);
+      return Tile<2>(kc, a, b, ldb, c, ldc, width, add);
     case 3:
-      return Tile<3>(kc, a, b, c, ldc, width, add);
+      return Tile<3>(kc, a, b, ldb, c, ldc, width, add);
     case 4:
-      return Tile<4>(kc, a, b, c, ldc, width, add);
+      return Tile<4>(kc, a, b, ldb, c, ldc, width, add);
     case 5:
-      return Tile<5>(kc, a, b, c, ldc, width, add);
+      return Tile<5>(kc, a, b, ldb, c, ldc, width, add);
     default:
-      return Tile<6>(kc, a, b, c, ldc, width, add);
+      return Tile<6>(kc, a, b, ldb, c, ldc, width, add);
   }
 }
 
@@ -129,8 +129,13 @@ int64_t gemm_scratch_bytes(int64_t m, int64_t n, int64_t k, int threads) {
   return (a + b) * static_cast<int64_t>(sizeof(float));
 }
 
-void gemm(int64_t m, int64_t n, int64_t k, const Matrix& a, PackPanel pack_b, float* c, int64_t ldc,
-          Into into, std::byte* scratch, ThreadPool& pool) {
+namespace {
+
+// `direct`: B itself, where its rows are to be read as they stand; only a last panel that is
+// narrower than the others is packed then. Null: all panels are packed.
+void multiply(int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix* direct,
+              PackPanel pack_b, float* c, int64_t ldc, Into into, std::byte* scratch,
+              ThreadPool& pool) {
   if (m == 0 || n == 0) return;
   if (k == 0) {
     if (into == Into::assign)
@@ -149,9 +154,10 @@ void gemm(int64_t m, int64_t n, int64_t k, const Matrix& a, PackPanel pack_b, fl
     for (int64_t k0 = 0; k0 < k; k0 += kDepth) {
       const int64_t kc = std::min(kDepth, k - k0);
       const bool add = into == Into::add || k0 > 0;
-      pool.parallel_for(panels, std::max<int64_t>(1, 8192 / (kc * panel)),
+      const int64_t as_they_stand = direct ? nc / panel : 0;
+      pool.parallel_for(panels - as_they_stand, std::max<int64_t>(1, 8192 / (kc * panel)),
                         [&](int64_t begin, int64_t end, int) {
-                          for (int64_t p = begin; p < end; ++p)
+                          for (int64_t p = as_they_stand + begin; p < as_they_stand + end; ++p)
                             pack_b(k0, kc, n0 + p * panel, std::min(panel, nc - p * panel), panel,
                                    b_packed + p * panel * kc);
                         });
@@ -175,19 +181,33 @@ void gemm(int64_t m, int64_t n, int64_t k, const Matrix& a, PackPanel pack_b, fl
               pack_strip(a, s * kRows, std::min(kRows, m - s * kRows), k0, kc,
                          mine + (s - first) * kc * kRows);
           packed_block = block;
-          for (int64_t p = panels * part / parts; p < panels * (part + 1) / parts; ++p)
+          for (int64_t p = panels * part / parts; p < panels * (part + 1) / parts; ++p) {
+            const bool stands = p < as_they_stand;
+            const float* const b = stands ? direct->data + k0 * direct->stride + n0 + p * panel
+                                          : b_packed + p * panel * kc;
             for (int64_t s = first; s < last; ++s) HWY_DYNAMIC_DISPATCH(Strip)
-          (std::min(kRows, m - s * kRows), kc, mine + (s - first) * kc * kRows,
-           b_packed + p * panel * kc, c + s * kRows * ldc + n0 + p * panel, ldc,
-           std::min(panel, nc - p * panel), add);
+            (std::min(kRows, m - s * kRows), kc, mine + (s - first) * kc * kRows, b,
+             stands ? direct->stride : panel, c + s * kRows * ldc + n0 + p * panel, ldc,
+             std::min(panel, nc - p * panel), add);
+          }
         }
       });
     }
   }
 }
 
+}  // namespace
+
+void gemm(int64_t m, int64_t n, int64_t k, const Matrix& a, PackPanel pack_b, float* c, int64_t ldc,
+          Into into, std::byte* scratch, ThreadPool& pool) {
+  multiply(m, n, k, a, nullptr, pack_b, c, ldc, into, scratch, pool);
+}
+
 void gemm(int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t ldc,
           Into into, std::byte* scratch, ThreadPool& pool) {
+  // Packing B costs as much as some dozen rows of A.
+  constexpr int64_t kFewRows = 48;
+  const bool direct = !b.transposed && m <= kFewRows;
   const auto pack = [&b](int64_t k0, int64_t kc, int64_t n0, int64_t width, int64_t panel,
                          float* out) {
     if (!b.transposed) {
@@ -202,7 +222,7 @@ void gemm(int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, flo
       for (int64_t r = 0; r < kc; ++r) out[r * panel + j] = j < width ? from[r] : 0.0f;
     }
   };
-  gemm(m, n, k, a, pack, c, ldc, into, scratch, pool);
+  multiply(m, n, k, a, direct ? &b : nullptr, pack, c, ldc, into, scratch, pool);
 }
 
 }  // namespace hone::cpu

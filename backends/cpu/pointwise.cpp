@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise expressions: which operators there are, and how tiles walk over the operands.
+// Element-wise expressions: how tiles walk over the operands, and which registers they use.
 #if HONE_HAVE_HIGHWAY
 
 #include "backends/cpu/pointwise.hpp"
@@ -10,66 +10,6 @@
 namespace hone::cpu {
 
 namespace {
-
-// ---- from operators to instructions
-
-struct Known {
-  const OpDef* op;
-  Fn fn;
-  int inputs;
-};
-constexpr Known kKnown[] = {
-    {&op::neg, Fn::neg, 1},
-    {&op::abs, Fn::abs, 1},
-    {&op::exp, Fn::exp, 1},
-    {&op::log, Fn::log, 1},
-    {&op::sqrt, Fn::sqrt, 1},
-    {&op::rsqrt, Fn::rsqrt, 1},
-    {&op::reciprocal, Fn::reciprocal, 1},
-    {&op::tanh, Fn::tanh, 1},
-    {&op::erf, Fn::erf, 1},
-    {&op::sign, Fn::sign, 1},
-    {&op::floor, Fn::floor, 1},
-    {&op::ceil, Fn::ceil, 1},
-    {&op::round, Fn::round, 1},
-    {&op::logical_not, Fn::logical_not, 1},
-    {&op::is_nan, Fn::is_nan, 1},
-    {&op::cast, Fn::copy, 1},
-    {&op::expand, Fn::copy, 1},
-    {&op::relu, Fn::relu, 1},
-    {&op::sigmoid, Fn::sigmoid, 1},
-    {&op::silu, Fn::silu, 1},
-    {&op::gelu, Fn::gelu, 1},
-    {&op::hard_sigmoid, Fn::hard_sigmoid, 1},
-    {&op::hard_swish, Fn::hard_swish, 1},
-    {&op::leaky_relu, Fn::leaky_relu, 1},
-    {&op::elu, Fn::elu, 1},
-    {&op::softplus, Fn::softplus, 1},
-    {&op::clip, Fn::clip, 1},
-    {&op::add, Fn::add, 2},
-    {&op::sub, Fn::sub, 2},
-    {&op::mul, Fn::mul, 2},
-    {&op::div, Fn::div, 2},
-    {&op::maximum, Fn::maximum, 2},
-    {&op::minimum, Fn::minimum, 2},
-    {&op::equal, Fn::equal, 2},
-    {&op::less, Fn::less, 2},
-    {&op::less_equal, Fn::less_equal, 2},
-    {&op::greater, Fn::greater, 2},
-    {&op::greater_equal, Fn::greater_equal, 2},
-    {&op::logical_and, Fn::logical_and, 2},
-    {&op::logical_or, Fn::logical_or, 2},
-    {&op::logical_xor, Fn::logical_xor, 2},
-    {&op::where, Fn::where, 3},
-};
-
-const Known* known(const OpDef* op) {
-  const auto it = std::find_if(std::begin(kKnown), std::end(kKnown),
-                               [&](const Known& k) { return k.op == op; });
-  return it == std::end(kKnown) ? nullptr : it;
-}
-
-bool float_or_bool(const TensorType& t) { return t.dtype == DType::f32 || t.dtype == DType::bool_; }
 
 // How much longer than an addition an instruction takes, roughly.
 int weight(Fn fn) {
@@ -297,39 +237,6 @@ class PointwiseKernel final : public Kernel {
 
 }  // namespace
 
-bool pointwise_instruction(const Node& n, Instruction& out) {
-  const Known* k = known(n.op);
-  if (!k) return false;
-  out.fn = k->fn;
-  const auto f = [](double v) { return static_cast<float>(v); };
-  if (n.op == &op::gelu && n.attrs.as<GeluAttrs>().approximate == GeluForm::tanh)
-    out.fn = Fn::gelu_tanh;
-  if (n.op == &op::hard_sigmoid) {
-    out.p = f(n.attrs.as<AlphaBetaAttrs>().alpha);
-    out.q = f(n.attrs.as<AlphaBetaAttrs>().beta);
-  }
-  if (n.op == &op::leaky_relu || n.op == &op::elu) out.p = f(n.attrs.as<AlphaAttrs>().alpha);
-  if (n.op == &op::clip) {
-    out.p = f(n.attrs.as<ClipAttrs>().low);
-    out.q = f(n.attrs.as<ClipAttrs>().high);
-  }
-  return true;
-}
-
-bool accepts_pointwise(const Graph& g, const Node& n) {
-  const Known* k = known(n.op);
-  if (!k || n.inputs.size() != static_cast<size_t>(k->inputs)) return false;
-  const TensorType& out = g.type(n.outputs[0]);
-  if (!float_or_bool(out) || out.numel() == 0) return false;
-  for (ValueId v : n.inputs) {
-    if (v == kNone || !float_or_bool(g.type(v))) return false;
-    const auto shape = broadcast(g.type(v).shape, out.shape);
-    if (!shape.ok() || *shape != out.shape) return false;
-  }
-  // A copy to bool would keep numbers that are neither 0 nor 1.
-  return n.op != &op::cast || out.dtype == DType::f32;
-}
-
 int Expression::add_operand(PointwiseOperand operand) {
   operands_.push_back(std::move(operand));
   return operands() - 1;
@@ -405,79 +312,6 @@ std::vector<MayShare> Expression::may_share(const PointwiseOperand& out,
     if (clean) list.push_back({0, static_cast<int32_t>(i)});
   }
   return list;
-}
-
-// ---- lowering
-
-namespace {
-
-// Leading axes of one up to `rank`.
-TensorType extended(TensorType t, int rank) {
-  while (t.shape.rank() < rank) t.shape.insert(0, 1);
-  return t;
-}
-
-// Whether the step is to work on channels-last images: where an operand is there in no other order.
-bool on_images(const Region& r, const Group& group, const TensorType& out) {
-  if (out.shape.rank() < 3) return false;
-  for (NodeId id : group.nodes)
-    for (ValueId v : r.graph().node(id).inputs)
-      if (r.only_image(v) && r.graph().type(v).shape == out.shape) return true;
-  return false;
-}
-
-}  // namespace
-
-Status lower_pointwise(Region& r, const Group& group) {
-  const Graph& g = r.graph();
-  const NodeId last = group.last();
-  const ValueId result = g.node(last).outputs[0];
-  const TensorType& out = g.type(result);
-  const bool images = on_images(r, group, out);
-  Expression e;
-  Step s;
-  std::vector<std::pair<ValueId, int>> registers;
-  const auto find = [&](ValueId v) {
-    return std::find_if(registers.begin(), registers.end(),
-                        [&](const auto& p) { return p.first == v; });
-  };
-  const auto operand = [&](ValueId v) {
-    PointwiseOperand o{g.type(v).dtype, g.type(v).shape};
-    BufferId buffer = kNone;
-    if (images && g.type(v).numel() > 1) {
-      const TensorType own = extended(g.type(v), out.shape.rank());
-      o.shape = channels_last_shape(own.shape);
-      buffer = r.image(v, own, last);
-    } else {
-      buffer = r.plain(v, last);
-    }
-    s.reads.push_back(buffer);
-    return e.add_operand(std::move(o));
-  };
-  std::vector<bool> made(g.values.size(), false);
-  for (NodeId id : group.nodes) made[static_cast<size_t>(g.node(id).outputs[0])] = true;
-  for (NodeId id : group.nodes)
-    for (ValueId v : g.node(id).inputs)
-      if (!made[static_cast<size_t>(v)] && find(v) == registers.end())
-        registers.emplace_back(v, operand(v));
-  for (NodeId id : group.nodes) {
-    const Node& n = g.node(id);
-    Instruction i;
-    HONE_ENSURE(pointwise_instruction(n, i));
-    std::vector<int> in;
-    for (ValueId v : n.inputs) in.push_back(find(v)->second);
-    registers.emplace_back(n.outputs[0], e.add(i, in));
-  }
-  const PointwiseOperand to{out.dtype, images ? channels_last_shape(out.shape) : out.shape};
-  s.writes = {images ? r.result_image(result) : r.result_plain(result)};
-  s.kernel = e.kernel(to);
-  s.scratch_bytes = e.scratch_bytes(r.to().threads());
-  s.may_share = e.may_share(to, s.reads);
-  s.flops = static_cast<double>(out.numel()) * static_cast<double>(group.nodes.size());
-  s.node = last;
-  s.kind = "vector.pointwise";
-  r.to().add(std::move(s));
-  return {};
 }
 
 }  // namespace hone::cpu

@@ -138,14 +138,16 @@ const S* widened(const T* from, int64_t n, Scratch& scratch) {
     return copy;
   }
 }
-/// The transpose of a weight (rows, columns), as (columns, rows): what is multiplied with it in
-/// each step is then packed row by row.
+/// The transpose of a weight (rows, columns), as (columns, rows): the products of the steps then
+/// read it row by row. In blocks whose lines stay in the nearest cache.
 template <class S, class T>
 const S* transposed(const T* from, int64_t rows, int64_t columns, Scratch& scratch) {
   S* copy = scratch.take<S>(rows * columns);
-  for (int64_t i = 0; i < rows; ++i)
+  constexpr int64_t kBlock = 16;
+  for (int64_t i0 = 0; i0 < rows; i0 += kBlock)
     for (int64_t k = 0; k < columns; ++k)
-      copy[k * rows + i] = static_cast<S>(from[i * columns + k]);
+      for (int64_t i = i0; i < std::min(rows, i0 + kBlock); ++i)
+        copy[k * rows + i] = static_cast<S>(from[i * columns + k]);
   return copy;
 }
 inline int64_t widened_bytes(int64_t n, DType t) { return size_of(t) < 4 ? piece(n, t) : 0; }
