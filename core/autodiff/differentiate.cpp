@@ -4,6 +4,7 @@
 #include "hone/autodiff.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "hone/ops.hpp"
 
@@ -140,6 +141,7 @@ class Engine {
   Result<std::vector<Value>> sweep(Value target, Value seed) {
     grads_.assign(g_.values.size(), kNone);
     const std::string scope = b_.scope();
+    const int32_t region = b_.region();
     if (flag(needed_, target.id()))
       grads_[static_cast<size_t>(target.id())] =
           seed.valid() ? seed.id() : ops::ones_like(target).id();
@@ -147,9 +149,11 @@ class Engine {
       if (!on_path(g_.node(n))) continue;
       const std::string& name = g_.node(n).name;
       b_.set_scope(name.empty() ? std::string() : name + "/grad");
+      b_.set_region(-std::abs(g_.node(n).region));
       HONE_TRY(back_through(n));
     }
     b_.set_scope(scope);
+    b_.set_region(region);
     std::vector<Value> out;
     for (const Value& v : wrt_) {
       const ValueId id = grads_[static_cast<size_t>(v.id())];

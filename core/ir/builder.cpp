@@ -125,7 +125,7 @@ std::vector<Value> Builder::append(const OpDef& op, std::vector<ValueId> inputs,
                                    std::span<const TensorType> types, int untyped_outputs) {
   const NodeId id = static_cast<NodeId>(graph_.nodes.size());
   const size_t count = types.empty() ? static_cast<size_t>(untyped_outputs) : types.size();
-  Node node{&op, std::move(attrs), std::move(inputs), {}, scope_};
+  Node node{&op, std::move(attrs), std::move(inputs), {}, scope_, region_};
   std::vector<Value> outs;
   for (size_t i = 0; i < count; ++i) {
     ValueInfo info;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // File to IR. Whatever an index or an enumeration says is checked here; what the graph means, by
 // check_graph.
+#include <algorithm>
+
 #include "core/model/attr_io.hpp"
 #include "core/model/graph_io.hpp"
 #include "hone/op_table.hpp"
@@ -180,6 +182,7 @@ class GraphReader {
                 }));
     HONE_ASSIGN(n.inputs, r_.list(from.inputs()));
     HONE_ASSIGN(n.outputs, r_.list(from.outputs()));
+    n.region = std::max(0, from.region());
     for (ValueId v : n.inputs)
       if (v != kNone) HONE_TRY(check_id(v, who));
     for (size_t i = 0; i < n.outputs.size(); ++i) {

@@ -75,7 +75,8 @@ class GraphWriter {
     const auto attrs =
         write_attrs(w_, n.attrs, [this](const Graph& body) { return add_graph(body); });
     const auto inputs = w_.list<int32_t>(n.inputs);
-    return schema::CreateNode(w_.header(), op, name, attrs, inputs, w_.list<int32_t>(n.outputs));
+    return schema::CreateNode(w_.header(), op, name, attrs, inputs, w_.list<int32_t>(n.outputs),
+                              n.region);
   }
 
   uint32_t op_index(const OpDef& op) {

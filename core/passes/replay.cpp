@@ -72,8 +72,13 @@ SlotId Replay::new_slot(Slot s) {
   return static_cast<SlotId>(slots_.size()) - 1;
 }
 
-int Replay::add_frame(const Graph& g, std::string prefix) {
-  Frame f{&g, {}, std::move(prefix)};
+void Replay::stand_for(int frame, const Node& n) {
+  b_->set_scope(frames_[static_cast<size_t>(frame)].prefix + n.name);
+  b_->set_region(region_of(frame, n));
+}
+
+int Replay::add_frame(const Graph& g, std::string prefix, int32_t region) {
+  Frame f{&g, {}, std::move(prefix), region};
   for (const ValueInfo& v : g.values) {
     Slot s;
     if (v.kind == ValueKind::constant || v.kind == ValueKind::state) s.fixed = &v;
@@ -175,7 +180,7 @@ Result<Replay::Done> Replay::replay(const Item& item) {
   if (outs->size() < n.outputs.size())
     return invalid("{}: has {} outputs, its rule gives {}", label(n), n.outputs.size(),
                    outs->size());
-  b_->set_scope(name);
+  stand_for(item.frame, n);
   HONE_ASSIGN(const std::vector<Value> made, emit(n, inputs));
   if (made.size() < n.outputs.size()) return internal("{}: gave too few outputs", label(n));
   for (size_t i = 0; i < n.outputs.size(); ++i) {

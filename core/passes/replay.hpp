@@ -71,6 +71,7 @@ class Replay {
     const Graph* graph = nullptr;
     std::vector<SlotId> slots;  // by value id
     std::string prefix;         // of node names
+    int32_t region = 0;         // of all nodes of a body: that of the node it belongs to
   };
   // A loop or scan under way.
   struct Run {
@@ -95,7 +96,12 @@ class Replay {
 
   const Frame& top() const { return frames_[0]; }
   SlotId new_slot(Slot s);
-  int add_frame(const Graph& g, std::string prefix);
+  int add_frame(const Graph& g, std::string prefix, int32_t region = 0);
+  int32_t region_of(int frame, const Node& n) const {
+    return frame == 0 ? n.region : frames_[static_cast<size_t>(frame)].region;
+  }
+  /// What is emitted from now on stands for this node.
+  void stand_for(int frame, const Node& n);
   SlotId& slot_of(int frame, ValueId v) {
     return frames_[static_cast<size_t>(frame)].slots[static_cast<size_t>(v)];
   }

@@ -230,6 +230,7 @@ Status rewrite(const Graph& old, std::span<const Facts> inputs, Rewriter& r) {
     std::vector<Value> in;
     for (ValueId v : n.inputs) in.push_back(v == kNone ? Value() : at(v));
     r.b.set_scope(n.name);
+    r.b.set_region(n.region);
     const std::vector<Value> outs = r.emit_all(*n.op, in, n.attrs, n.outputs.size());
     HONE_TRY(r.b.status());
     for (size_t k = 0; k < n.outputs.size(); ++k) {

@@ -46,7 +46,8 @@ Result<Replay::Done> Replay::unfold_if(Items::iterator at) {
   const GraphPtr& body = taken ? attrs.then_branch : attrs.else_branch;
   HONE_TRY(check_body(n, body, n.inputs.size() - 1, n.outputs.size()));
   const int frame =
-      add_frame(*body, format("{}{}/", frames_[static_cast<size_t>(outer)].prefix, n.name));
+      add_frame(*body, format("{}{}/", frames_[static_cast<size_t>(outer)].prefix, n.name),
+                region_of(outer, n));
   for (size_t i = 1; i < n.inputs.size(); ++i)
     slot_of(frame, body->inputs[i - 1]) = slot_of(outer, n.inputs[i]);
   // Its outputs are those of the branch. They stay where the branch makes them; an output of the
@@ -131,7 +132,7 @@ Result<Replay::Done> Replay::start_scan(Items::iterator at) {
     element.erase(static_cast<int>(axis));
     std::vector<SlotId> slots;
     if (length > 0) {
-      b_->set_scope(frames_[static_cast<size_t>(at->frame)].prefix + n.name);
+      stand_for(at->frame, n);
       const SplitAttrs split{axis, std::vector<int64_t>(static_cast<size_t>(length), 1)};
       for (const Value& v : b_->emit_all(op::split, std::span(&x, 1), split))
         slots.push_back(new_slot({ops::reshape(v, element), {}, nullptr}));
@@ -177,7 +178,8 @@ Result<Replay::Done> Replay::iterate(Items::iterator at) {
   const Graph& body = *run.body;
   const int frame = add_frame(
       body,
-      format("{}{}/{}/", frames_[static_cast<size_t>(run.frame)].prefix, run.node->name, run.done));
+      format("{}{}/{}/", frames_[static_cast<size_t>(run.frame)].prefix, run.node->name, run.done),
+      region_of(run.frame, *run.node));
   size_t next = 0;
   const auto give = [&](SlotId s) { slot_of(frame, body.inputs[next++]) = s; };
   if (run.has_condition) {
@@ -203,7 +205,7 @@ Result<Replay::Done> Replay::finish(const Run& run) {
   const size_t carried = run.carried.size();
   for (size_t i = 0; i < carried && i < n.outputs.size(); ++i)
     slot_of(run.frame, n.outputs[i]) = run.carried[i];
-  b_->set_scope(frames_[static_cast<size_t>(run.frame)].prefix + n.name);
+  stand_for(run.frame, n);
   for (size_t k = 0; k < run.stacked.size(); ++k) {
     HONE_ASSIGN(const Value v, stack(run, k));
     set_value(slot_of(run.frame, n.outputs[carried + k]), v);

@@ -2,6 +2,7 @@
 // From lowered steps to a program with a place for every byte: the order of runs is chosen, each
 // life of a buffer becomes a buffer of its own, and the lives are packed into the arena.
 #include <algorithm>
+#include <unordered_set>
 
 #include "core/plan/program.hpp"
 #include "core/plan/recompute.hpp"
@@ -131,7 +132,7 @@ std::vector<BufferId> realise(Program& p, const Abstract& a, const Sequence& seq
     b.shares = life.shares < 0 ? kNone : id[static_cast<size_t>(life.shares)];
   }
   std::vector<Step> runs;
-  std::vector<bool> done(p.steps.size(), false);
+  std::unordered_set<const Kernel*> has_run;
   p.repeats = {};
   for (size_t k = 0; k < sequence.size(); ++k) {
     const size_t s = static_cast<size_t>(sequence[k]);
@@ -141,8 +142,7 @@ std::vector<BufferId> realise(Program& p, const Abstract& a, const Sequence& seq
     for (size_t i = 0; i < a.writes_at[s].size(); ++i)
       run.writes[static_cast<size_t>(a.writes_at[s][i])] =
           id[static_cast<size_t>(t.writes(k, a.list.steps[s])[i])];
-    if (done[s]) ++p.repeats.runs;
-    done[s] = true;
+    if (!has_run.insert(run.kernel.get()).second) ++p.repeats.runs;
     runs.push_back(std::move(run));
   }
   p.steps = std::move(runs);
@@ -227,7 +227,9 @@ Result<Placed> tightest(const WorkList& work) { return pack(work, smallest(work)
 // The program gets the runs, and every buffer its offset.
 void settle(Program& p, const Abstract& a, Placed placed) {
   double once = 0;
-  for (const Work& w : a.list.steps) once += w.cost;
+  std::unordered_set<const Kernel*> seen;  // steps of checkpointed regions are there twice
+  for (size_t i = 0; i < p.steps.size(); ++i)
+    if (seen.insert(p.steps[i].kernel.get()).second) once += a.list.steps[i].cost;
   const Timeline& t = placed.timeline;
   const std::vector<BufferId> buffer_of = realise(p, a, placed.runs.sequence, t);
   if (once > 0) p.repeats.extra_time = placed.runs.cost / once - 1;

@@ -59,6 +59,7 @@ class Preparer final : public Lowering {
     place_outputs();
     place_updates();
     for (const Step& s : p_.steps) p_.flops += s.flops;
+    repeat_marked(p_);
     if (options_.keep_base) p_.base = std::make_shared<Base>(Base{p_.steps, p_.buffers});
     const int64_t limit = options_.memory_limit;
     if (options_.smallest) {

@@ -83,6 +83,9 @@ std::vector<NodeId> schedule(const Graph& g);
 /// be met).
 Result<Program> prepare(Graph graph, const PrepareOptions& options);
 
+/// Adds the second runs of what lies inside checkpointed regions (Node::region).
+void repeat_marked(Program& program);
+
 /// Gives the buffers of lowered steps their place in an arena of at most `limit` bytes, running
 /// steps again where that is needed. Errors: out_of_memory, with the smallest arena that would do.
 Status place(Program& program, int64_t limit);

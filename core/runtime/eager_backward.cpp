@@ -64,6 +64,15 @@ class Record {
   }
   ValueId values() const { return static_cast<ValueId>(vars_.size()); }
 
+  // Whether the content that `id` had is there; else it lies inside a checkpointed region.
+  bool kept(ValueId id) const {
+    const std::vector<Use>& uses = saved_[static_cast<size_t>(id)];
+    return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
+      const TapeNode& node = *nodes_[use.node];
+      return (use.is_output ? node.saved_outputs : node.saved_inputs)[use.index].storage != nullptr;
+    });
+  }
+
   // A tensor with the content that `id` had when it was recorded.
   Result<Tensor> fetch(ValueId id) const {
     const Saved* found = nullptr;
@@ -81,6 +90,19 @@ class Record {
     Tensor t = make_tensor(found->storage->data);
     t.impl()->var = var_of(id);
     return t;
+  }
+
+  // The recorded value, so that what is computed from it can be recorded in turn. An output that no
+  // other operation used has lost its own; an equal one takes its place.
+  std::shared_ptr<Var> var_of(ValueId id) const {
+    if (!vars(id).empty()) return vars(id)[0];
+    const ValueInfo& info = g_.value(id);
+    auto var = std::make_shared<Var>();
+    var->type = info.type;
+    var->producer = nodes_[static_cast<size_t>(info.producer)];
+    var->output_index = info.output_index;
+    var->requires_grad = is_float(info.type.dtype);
+    return var;
   }
 
   // Drops what the record kept, so that memory is free as soon as the last gradient has read it.
@@ -101,19 +123,6 @@ class Record {
     bool is_output;
     size_t index;
   };
-
-  // The recorded value, so that what is computed from it can be recorded in turn. An output that no
-  // other operation used has lost its own; an equal one takes its place.
-  std::shared_ptr<Var> var_of(ValueId id) const {
-    if (!vars(id).empty()) return vars(id)[0];
-    const ValueInfo& info = g_.value(id);
-    auto var = std::make_shared<Var>();
-    var->type = info.type;
-    var->producer = nodes_[static_cast<size_t>(info.producer)];
-    var->output_index = info.output_index;
-    var->requires_grad = is_float(info.type.dtype);
-    return var;
-  }
 
   Status visit(const std::shared_ptr<Var>& root) {
     std::vector<std::shared_ptr<TapeNode>> todo;
@@ -173,7 +182,8 @@ class Record {
   std::vector<std::vector<Use>> saved_;                  // by value id
 };
 
-// Runs the nodes that were appended to a record, as far as `wanted` needs them.
+// Runs the nodes that were appended to a record, as far as `wanted` needs them, and again those
+// recorded ones whose results lie inside a checkpointed region, each when it is needed first.
 class AppendedRun {
  public:
   AppendedRun(Record& record, NodeId first, std::span<const Value> wanted)
@@ -184,9 +194,11 @@ class AppendedRun {
         tensors_(g_.values.size()) {
     for (const Value& v : wanted) ++uses_[static_cast<size_t>(v.id())];
     live_.assign(g_.nodes.size(), false);
-    for (NodeId n = static_cast<NodeId>(g_.nodes.size()) - 1; n >= first_; --n) {
+    for (NodeId n = static_cast<NodeId>(g_.nodes.size()) - 1; n >= 0; --n) {
       const Node& node = g_.node(n);
-      const auto used = [&](ValueId v) { return uses_[static_cast<size_t>(v)] > 0; };
+      const auto used = [&](ValueId v) {
+        return uses_[static_cast<size_t>(v)] > 0 && (n >= first_ || !record_.kept(v));
+      };
       if (!std::any_of(node.outputs.begin(), node.outputs.end(), used)) continue;
       live_[static_cast<size_t>(n)] = true;
       for (ValueId v : node.inputs)
@@ -203,6 +215,7 @@ class AppendedRun {
     for (size_t i = 0; i < tensors_.size(); ++i) {
       const ValueInfo& info = g_.values[i];
       if (uses_[i] == 0 || tensors_[i].defined() || info.producer >= first_) continue;
+      if (info.producer != kNone && !record_.kept(static_cast<ValueId>(i))) continue;
       if (info.kind == ValueKind::constant) {
         tensors_[i] = make_tensor(info.data);
       } else {
@@ -216,21 +229,11 @@ class AppendedRun {
   Status run(const std::function<void(ValueId, const Tensor&)>& made) {
     for (NodeId n = first_; n < static_cast<NodeId>(g_.nodes.size()); ++n) {
       if (!live_[static_cast<size_t>(n)]) continue;
-      const Node& node = g_.node(n);
-      std::vector<Tensor> inputs;
-      for (ValueId v : node.inputs) inputs.push_back(v == kNone ? Tensor() : tensor(v));
-      for (ValueId v : node.inputs)
-        if (v != kNone && --uses_[static_cast<size_t>(v)] == 0)
-          tensors_[static_cast<size_t>(v)] = {};
-      Restore<std::string> scope(eager().scope, node.name);
-      std::vector<Tensor> outs = apply_all(*node.op, inputs, node.attrs);
-      if (!outs[0].ok()) return outs[0].status().with_context("backward");
-      HONE_ENSURE(outs.size() == node.outputs.size());
-      for (size_t i = 0; i < outs.size(); ++i) {
-        if (uses_[static_cast<size_t>(node.outputs[i])] == 0) continue;
-        made(node.outputs[i], outs[i]);
-        tensors_[static_cast<size_t>(node.outputs[i])] = std::move(outs[i]);
+      for (NodeId again : missing_before(n)) {
+        Restore<bool> recorded_already(eager().record, false);
+        HONE_TRY(run_node(again, [](ValueId, const Tensor&) {}));
       }
+      HONE_TRY(run_node(n, made));
     }
     return {};
   }
@@ -238,6 +241,46 @@ class AppendedRun {
   const Tensor& tensor(ValueId v) const { return tensors_[static_cast<size_t>(v)]; }
 
  private:
+  // Recorded nodes that must run again before `n` can, in order.
+  std::vector<NodeId> missing_before(NodeId n) {
+    std::vector<NodeId> found, open = {n};
+    while (!open.empty()) {
+      const NodeId at = open.back();
+      open.pop_back();
+      for (ValueId v : g_.node(at).inputs) {
+        if (v == kNone || tensor(v).defined()) continue;
+        const NodeId p = g_.value(v).producer;
+        if (p == kNone || p >= first_ || !live_[static_cast<size_t>(p)]) continue;
+        live_[static_cast<size_t>(p)] = false;
+        found.push_back(p);
+        open.push_back(p);
+      }
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+  }
+
+  Status run_node(NodeId n, const std::function<void(ValueId, const Tensor&)>& made) {
+    const Node& node = g_.node(n);
+    std::vector<Tensor> inputs;
+    for (ValueId v : node.inputs) inputs.push_back(v == kNone ? Tensor() : tensor(v));
+    for (ValueId v : node.inputs)
+      if (v != kNone && --uses_[static_cast<size_t>(v)] == 0) tensors_[static_cast<size_t>(v)] = {};
+    Restore<std::string> scope(eager().scope, node.name);
+    std::vector<Tensor> outs = apply_all(*node.op, inputs, node.attrs);
+    if (!outs[0].ok()) return outs[0].status().with_context("backward");
+    HONE_ENSURE(outs.size() == node.outputs.size());
+    for (size_t i = 0; i < outs.size(); ++i) {
+      const ValueId v = node.outputs[i];
+      Tensor& place = tensors_[static_cast<size_t>(v)];
+      if (uses_[static_cast<size_t>(v)] == 0 || place.defined()) continue;
+      if (n < first_) outs[i].impl()->var = record_.var_of(v);
+      made(v, outs[i]);
+      place = std::move(outs[i]);
+    }
+    return {};
+  }
+
   Record& record_;
   const Graph& g_;
   NodeId first_;

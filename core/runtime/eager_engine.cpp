@@ -121,6 +121,7 @@ void record(EagerState& e, const Call& call, std::span<Tensor> outputs) {
   node->attrs = call.attrs;
   node->output_types = call.types;
   node->name = e.scope;
+  node->region = e.region;
   std::vector<const TensorType*> types;
   std::vector<bool> wants;
   for (const Tensor& t : call.inputs) {
@@ -136,10 +137,15 @@ void record(EagerState& e, const Call& call, std::span<Tensor> outputs) {
   const auto save = [](bool needed, const Tensor& t) {
     return needed ? Saved{t.impl()->storage, t.impl()->storage->version} : Saved{};
   };
+  // In a region everything is computed again from what comes from outside.
+  const auto outside = [&](const Tensor& t) {
+    return t.defined() && !(t.impl()->var->producer && t.impl()->var->producer->region == e.region);
+  };
   for (size_t i = 0; i < call.inputs.size(); ++i)
-    node->saved_inputs.push_back(save(needs.inputs[i], call.inputs[i]));
+    node->saved_inputs.push_back(
+        save(e.region != 0 ? outside(call.inputs[i]) : needs.inputs[i], call.inputs[i]));
   for (size_t i = 0; i < outputs.size(); ++i) {
-    node->saved_outputs.push_back(save(needs.outputs[i], outputs[i]));
+    node->saved_outputs.push_back(save(e.region == 0 && needs.outputs[i], outputs[i]));
     Var& var = *outputs[i].impl()->var;
     var.requires_grad = is_float(var.type.dtype);
     var.producer = node;
@@ -209,7 +215,8 @@ Result<std::vector<Tensor>> run(EagerState& e, const OpDef& op, std::span<const 
   const Call call{op, attrs, inputs, std::move(types)};
   HONE_ASSIGN(std::vector<Tensor> outputs,
               op.kernel || op.is_view ? run_kernel(e, call) : run_decomposed(e, call));
-  if (e.tracer && e.depth == 0) HONE_TRY(e.tracer->record(op, attrs, inputs, outputs, e.scope));
+  if (e.tracer && e.depth == 0)
+    HONE_TRY(e.tracer->record(op, attrs, inputs, outputs, e.scope, e.region));
   return outputs;
 }
 
@@ -280,12 +287,17 @@ NoGrad::~NoGrad() { detail::eager().record = before_; }
 
 bool is_tracing() { return detail::eager().tracer != nullptr; }
 
-NameScope::NameScope(std::string_view name) : before_(detail::eager().scope.size()) {
-  std::string& scope = detail::eager().scope;
-  if (!scope.empty() && !name.empty()) scope += '.';
-  scope += name;
+NameScope::NameScope(std::string_view name, Keep keep)
+    : before_(detail::eager().scope.size()), region_before_(detail::eager().region) {
+  detail::EagerState& e = detail::eager();
+  if (!e.scope.empty() && !name.empty()) e.scope += '.';
+  e.scope += name;
+  if (keep == Keep::ends && e.region == 0) e.region = ++e.regions;
 }
-NameScope::~NameScope() { detail::eager().scope.resize(before_); }
+NameScope::~NameScope() {
+  detail::eager().scope.resize(before_);
+  detail::eager().region = region_before_;
+}
 
 Observer::Observer(std::function<void(const OpEvent&)> see) : see_(std::move(see)) {
   detail::eager().observers.push_back(&see_);
@@ -324,10 +336,15 @@ Result<std::vector<Tensor>> interpret(const Graph& graph, std::span<const Tensor
       return invalid("interpret: the graph has more states than the {} given", states.size());
     values[i] = states[next_state++];
   }
+  detail::EagerState& e = detail::eager();
+  const int64_t known_regions = e.regions;
   for (const Node& n : graph.nodes) {
+    const bool marked = e.region == 0 && n.region > 0;
+    const detail::Restore<int64_t> region(e.region, marked ? known_regions + n.region : e.region);
+    e.regions = std::max(e.regions, e.region);
     std::vector<Tensor> in;
     for (ValueId v : n.inputs) in.push_back(v == kNone ? Tensor() : values[static_cast<size_t>(v)]);
-    detail::Restore<std::string> scope(detail::eager().scope, n.name);
+    detail::Restore<std::string> scope(e.scope, n.name);
     std::vector<Tensor> out = apply_all(*n.op, in, n.attrs);
     if (!out[0].ok()) return out[0].status();
     HONE_ENSURE(out.size() >= n.outputs.size());

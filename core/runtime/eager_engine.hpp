@@ -57,6 +57,8 @@ struct TapeNode {
   std::vector<Saved> saved_inputs, saved_outputs;
   std::string name;
   uint64_t number = 0;  ///< Greater than those of the operations it depends on.
+  int64_t region =
+      0;  ///< Of a checkpointed region, above 0: only what comes from outside is saved.
   bool freed = false;
 
   TapeNode();
@@ -79,6 +81,8 @@ std::string label(const TapeNode& node);
 struct EagerState {
   bool record = true;   ///< False under NoGrad.
   std::string scope;    ///< Name scope.
+  int64_t region = 0;   ///< The checkpointed region we are in; 0: none.
+  int64_t regions = 0;  ///< How many there have been.
   uint64_t number = 0;  ///< Of the last operation.
   int depth = 0;        ///< How many decompositions deep we are; operations of the user stand at 0.
   Tracer* tracer = nullptr;  ///< Set while tracing.

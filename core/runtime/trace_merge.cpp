@@ -90,6 +90,7 @@ class Merge {
       same_attrs = same_attrs && same(n.attrs, other.attrs);
     }
     b_.set_scope(n.name);
+    b_.set_region(n.region);
     std::vector<Value> inputs;
     for (ValueId v : n.inputs) inputs.push_back(v == kNone ? Value() : map(v));
     std::vector<Value> outs;

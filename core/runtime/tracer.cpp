@@ -47,10 +47,12 @@ Value Tracer::value_of(const Tensor& t) {
 }
 
 Status Tracer::record(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs,
-                      std::span<const Tensor> outputs, std::string_view scope) {
+                      std::span<const Tensor> outputs, std::string_view scope, int64_t region) {
   std::vector<Value> values;
   for (const Tensor& t : inputs) values.push_back(value_of(t));
   builder_.set_scope(std::string(scope));
+  if (region != 0 && region != last_region_) ++regions_, last_region_ = region;
+  builder_.set_region(region != 0 ? regions_ : 0);
   const std::vector<Value> made =
       builder_.emit_all(op, values, attrs, static_cast<int>(outputs.size()));
   if (!builder_.status().ok()) return builder_.status();

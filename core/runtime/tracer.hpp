@@ -21,7 +21,7 @@ class Tracer {
   /// If the traced code uses `t`, it becomes a state. The first name stays.
   void declare(const Tensor& t, StateRole role, std::string name);
   Status record(const OpDef& op, const Attrs& attrs, std::span<const Tensor> inputs,
-                std::span<const Tensor> outputs, std::string_view scope);
+                std::span<const Tensor> outputs, std::string_view scope, int64_t region);
   void output(const Tensor& t, std::string name) { builder_.output(value_of(t), std::move(name)); }
   /// Declared tensors that were written to get an update in the graph and their old content back.
   void end_states();
@@ -48,6 +48,8 @@ class Tracer {
   std::vector<Declared> declared_;
   std::vector<std::shared_ptr<Var>> kept_;  // so that no address is used twice
   std::vector<TensorType> types_;
+  int64_t last_region_ = 0;  // as the engine counts them; the graph counts its own
+  int32_t regions_ = 0;
 };
 
 /// One run of the traced code.

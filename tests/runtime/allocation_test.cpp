@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "hone/eager.hpp"
+#include "hone/tensor.hpp"
 #include "tests/runtime/models.hpp"
 
 namespace {
@@ -180,6 +182,24 @@ TEST_CASE("making plans takes no second copy of optimizer state, and refused one
     CHECK_LT(took, 2 * kRest);
     CHECK_GT(begun, others);
   }
+}
+
+TEST_CASE("a checkpointed region keeps only what goes in and what comes out") {
+  long kept[2];
+  for (const bool marked : {false, true}) {
+    const Tensor w = Tensor(random_tensor({DType::f32, {100, 1000}}, 3)).requires_grad_();
+    const long before = live_bytes;
+    const auto region = [&] {
+      Tensor x = w;
+      for (int i = 0; i < 20; ++i) x = x.sin();
+      return x;
+    };
+    const Tensor loss = (marked ? checkpoint(region) : region()).sum();
+    kept[marked] = live_bytes - before;
+    REQUIRE_OK(loss.backward());
+  }
+  CHECK_GT(kept[0], 19L * 400000);
+  CHECK_LT(kept[1], 2L * 400000);
 }
 
 TEST_CASE("a thousand steps leave no byte behind") {

@@ -84,6 +84,9 @@ class Builder {
   /// Name given to the nodes emitted from now on (messages, profiles).
   void set_scope(std::string name) { scope_ = std::move(name); }
   const std::string& scope() const { return scope_; }
+  /// Region of the nodes emitted from now on: see Node::region.
+  void set_region(int32_t region) { region_ = region; }
+  int32_t region() const { return region_; }
 
   /// Nodes whose inputs are all constant are run at once when their outputs take at most this many
   /// bytes; 0: never.
@@ -106,6 +109,7 @@ class Builder {
   Composites composites_;
   Status status_;
   std::string scope_;
+  int32_t region_ = 0;
   int64_t fold_limit_ = 0;
   int depth_ = 0;
   std::unordered_map<ValueId, TensorData> known_;

@@ -23,18 +23,36 @@ class NoGrad {
   bool before_;
 };
 
+/// What a scope's operations keep for the gradient.
+enum class Keep : uint8_t {
+  all,   ///< What their gradients read.
+  ends,  ///< What goes into the scope and comes out of it; see `checkpoint`.
+};
+
 /// While one lives, operations carry its name, below the names of the scopes around it:
-/// "encoder.0".
+/// "encoder.0". An empty name adds nothing.
 class NameScope {
  public:
-  explicit NameScope(std::string_view name);
+  explicit NameScope(std::string_view name, Keep keep = Keep::all);
   ~NameScope();
   NameScope(const NameScope&) = delete;
   NameScope& operator=(const NameScope&) = delete;
 
  private:
   size_t before_;
+  int64_t region_before_;
 };
+
+/// Runs `region` as a checkpointed region and returns what it returns. What lies inside is not kept
+/// for the gradient: the backward pass computes it again from what went in, with the same kernels
+/// on the same bytes (random numbers too), so that gradients are the same to the bit. Running
+/// statistics move once. A trace keeps the mark, and plans of a training step honour it. A region
+/// inside another belongs to it.
+template <class F>
+auto checkpoint(F&& region) {
+  const NameScope scope({}, Keep::ends);
+  return region();
+}
 
 /// Whether this thread is inside a trace(): operators that differ between training and inference
 /// are recorded, not chosen.

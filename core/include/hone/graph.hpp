@@ -59,6 +59,9 @@ struct Node {
   std::vector<ValueId> inputs;  ///< kNone where an optional input is left out.
   std::vector<ValueId> outputs;
   std::string name;  ///< For messages; may be empty.
+  /// Nodes of one number, above 0, are a checkpointed region: the backward pass computes again what
+  /// lies inside. Their gradients have the negative number.
+  int32_t region = 0;
 };
 
 struct GraphOutput {

@@ -67,6 +67,12 @@ class Module {
   /// gradient any more. Returns how many matched. Running statistics still move in training mode.
   int freeze(std::string_view globs) { return set_requires_grad(globs, false); }
   int unfreeze(std::string_view globs) { return set_requires_grad(globs, true); }
+  /// What the module computes is computed again in the backward pass rather than kept: see
+  /// hone::checkpoint. Traces carry the mark.
+  Module& checkpoint(bool on = true) {
+    keep_ = on ? Keep::ends : Keep::all;
+    return *this;
+  }
   /// Drops all gradients.
   void zero_grad();
   /// Converts floating-point parameters and buffers; handles to them follow.
@@ -88,7 +94,7 @@ class Module {
   void add_buffer(std::string name, Tensor& buffer);
   void add_child(std::string name, Module& child);
   /// Operations carry this module's name while the result lives.
-  NameScope enter() const { return NameScope(name_); }
+  NameScope enter() const { return NameScope(name_, keep_); }
 
  private:
   using Members = std::vector<std::pair<std::string, Tensor*>>;
@@ -98,6 +104,7 @@ class Module {
 
   std::string name_;
   bool training_ = true;
+  Keep keep_ = Keep::all;
   Members parameters_, buffers_;
   std::vector<std::pair<std::string, Module*>> children_;
 };
