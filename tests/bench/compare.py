@@ -4,7 +4,7 @@
 
 usage: compare.py --hone PROGRAM --models FOLDER [--peer-run COMMAND] [options]
 
-FOLDER/NAME/model.onnx are the models. With --peer-run (a command that runs another where the peers are installed, for
+FOLDER/NAME/model.onnx are the models; Hone gets them converted to .hone. With --peer-run (a command that runs another where the peers are installed, for
 example in a chroot) the peers' own timing program is asked: --peer-script, which takes --models, --peers, --modes,
 --threads, --round and --quick and prints one JSON object a case with peer, model, batch, mode, threads, ms, p90,
 load_ms, rss_mb and rss_base_mb. Without it only Hone is timed.
@@ -21,6 +21,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
 
 # Batches of inference; the last one is that of training.
@@ -52,8 +53,17 @@ def run(command, **more):
     return out
 
 
+def converted(args, model):
+    """The model as a .hone file, which is what an application ships."""
+    path = os.path.join(args.work, f"{model}.hone")
+    if not os.path.exists(path):
+        subprocess.run([args.hone, "convert", f"{args.models}/{model}/model.onnx", "-o", path], check=True,
+                       stdout=subprocess.DEVNULL)
+    return path
+
+
 def hone(args, model, mode, batch, threads):
-    command = [args.hone, "bench", f"{args.models}/{model}/model.onnx", "--json", "--batch", str(batch)]
+    command = [args.hone, "bench", converted(args, model), "--json", "--batch", str(batch)]
     command += ["--threads", str(threads), "--seconds", "0.2" if args.quick else "1"]
     command += ["--train"] if mode == "train" else []
     return [dict(peer="hone", model=model, mode=mode, batch=batch, threads=threads, ms=r["median_ms"],
@@ -188,6 +198,8 @@ def main():
     rounds = 1 if args.quick else args.rounds
     todo = [(i, n, m, t) for i in range(rounds) for m in args.modes for n in args.names for t in args.threads]
     table, every, begin = Table(), [], time.time()
+    holder = tempfile.TemporaryDirectory()
+    args.work = holder.name
     for done, (i, name, mode, threads) in enumerate(todo):
         left = (time.time() - begin) / done * (len(todo) - done) if done else 0
         print(f"[{done + 1}/{len(todo)}] round {i + 1}: {name}, {mode}, {threads} threads"
