@@ -5,10 +5,12 @@
 #include <cstdio>
 #include <memory>
 
+#include "core/base/file.hpp"
 #include "core/base/platform.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/common.hpp"
 #include "core/cli/packing.hpp"
+#include "core/cli/profiling.hpp"
 #include "core/cli/stand_in.hpp"
 #include "core/cli/terminal.hpp"
 #include "hone/onnx.hpp"
@@ -20,7 +22,8 @@ namespace {
 
 struct Args {
   std::string model;
-  bool train = false, json = false, plan_only = false;
+  bool train = false, json = false, plan_only = false, profile = false;
+  std::string trace;
   double seconds = 2;
   DimArgs dims;
   DeviceArgs device;
@@ -110,6 +113,25 @@ void report(const Args& a, const Timing& t, const PlanInfo& plan, const SessionO
               options.threads, table.text().c_str());
 }
 
+// Some more runs, timed step by step: on a session or a trainer.
+template <class Runner>
+Status profile(const Args& a, const Timing& t, Runner& runner,
+               const std::function<Status()>& once) {
+  if (!a.profile && a.trace.empty()) return {};
+  constexpr int64_t kTraced = 100000;  // steps
+  const int64_t runs =
+      std::clamp<int64_t>(static_cast<int64_t>(a.seconds / std::max(t.at(0.5), 1e-6)), 3, 1000);
+  runner.start_profile({.max_events = a.trace.empty() ? 0 : kTraced});
+  for (int64_t i = 0; i < runs; ++i) HONE_TRY(once());
+  const Profile p = runner.profile();
+  runner.stop_profile();
+  if (a.profile) std::printf("\n%s", profile_text(p, runs).c_str());
+  if (a.trace.empty()) return {};
+  HONE_TRY(write_file(a.trace, trace_json(p)));
+  std::printf("\nwrote %s: open it in ui.perfetto.dev or chrome://tracing\n", a.trace.c_str());
+  return {};
+}
+
 Status bench(const Args& a) {
   const int64_t begin = platform::now_ns();
   HONE_ASSIGN(const Model m, open_model(a.model));
@@ -125,13 +147,14 @@ Status bench(const Args& a) {
     const int64_t start = platform::now_ns();
     HONE_ASSIGN(PlanInfo plan, trainer.plan(inputs));
     t.first_s = static_cast<double>(platform::now_ns() - start) * 1e-9;
+    const auto once = [&] { return trainer.step(inputs).status(); };
     if (!a.plan_only) {
-      HONE_ASSIGN(t, measure(a.seconds, [&] { return trainer.step(inputs).status(); }));
+      HONE_ASSIGN(t, measure(a.seconds, once));
       HONE_ASSIGN(plan, trainer.plan(inputs));
     }
     t.load_s = load_s;
     report(a, t, plan, options);
-    return {};
+    return a.plan_only ? Status() : profile(a, t, trainer, once);
   }
   HONE_ASSIGN(Session session, Session::create(m, options));
   HONE_ASSIGN(std::vector<TensorType> types, session.output_types(shapes));
@@ -140,11 +163,12 @@ Status bench(const Args& a) {
     HONE_ASSIGN(TensorData t, TensorData::allocate(type));
     outputs.push_back(std::move(t));
   }
-  HONE_ASSIGN(Timing t, measure(a.seconds, [&] { return session.run(ordered, outputs); }));
+  const auto once = [&] { return session.run(ordered, outputs); };
+  HONE_ASSIGN(Timing t, measure(a.seconds, once));
   t.load_s = load_s;
   HONE_ASSIGN(const PlanInfo plan, session.plan(shapes));
   report(a, t, plan, options);
-  return {};
+  return profile(a, t, session, once);
 }
 
 }  // namespace
@@ -158,7 +182,16 @@ void add_bench(CLI::App& app, Action& action) {
       ->needs(model);
   c->add_flag("--plan-only", args->plan_only,
               "With --train: only plan, and tell the memory; no step is run");
-  c->add_flag("--json", args->json, "Print one JSON object");
+  CLI::Option* json = c->add_flag("--json", args->json, "Print one JSON object");
+  c->add_flag("--profile", args->profile,
+              "Also time every step: a table by operator, and the slowest steps")
+      ->needs(model)
+      ->excludes(json);
+  c->add_option("--trace", args->trace,
+                "Also time every step and write the runs as a trace for ui.perfetto.dev")
+      ->type_name("FILE.json")
+      ->needs(model)
+      ->excludes(json);
   CLI::Option* seconds = c->add_option("--seconds", args->seconds,
                                        "How long to measure; with --packing, to search (10)")
                              ->capture_default_str()

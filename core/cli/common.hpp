@@ -52,9 +52,4 @@ std::string file_name(std::string_view name);
 /// Creates a folder and its parents. Errors: io_error.
 Status make_folder(const std::string& path);
 
-/// Text of a JSON string, quotes included.
-std::string json_text(std::string_view s);
-/// A JSON number with all its digits; null when it is not finite.
-std::string json_number(double v);
-
 }  // namespace hone::cli

@@ -18,6 +18,11 @@ std::string duration_text(double seconds);
 /// A number with `digits` significant digits.
 std::string number_text(double v, int digits = 4);
 
+/// Text of a JSON string, quotes included.
+std::string json_text(std::string_view s);
+/// A JSON number with all its digits; null when it is not finite.
+std::string json_number(double v);
+
 /// A table with aligned columns; cells that look like numbers are right-aligned.
 class Table {
  public:

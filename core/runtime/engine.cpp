@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/runtime/profiler.hpp"
 #include "core/runtime/staged.hpp"
 #include "hone/specialise.hpp"
 
@@ -105,6 +106,7 @@ void Engine::index_operands(Compiled& c) {
   }
   c.operands.assign(at, nullptr);
   c.arena = nullptr;
+  c.profiled_by = 0;
 }
 
 Status Engine::bind(Compiled& c) {
@@ -173,19 +175,34 @@ Status Engine::resolve(Compiled& c) {
   return {};
 }
 
+namespace {
+
+Status run_step(const Compiled& c, size_t i, std::byte* arena, ThreadPool& pool) {
+  const Step& s = c.program.steps[i];
+  const std::span<void* const> operands(c.operands.data() + c.first_operand[i],
+                                        s.reads.size() + s.writes.size());
+  const int64_t scratch = c.program.scratch_offsets[i];
+  return s.kernel->run({operands, scratch < 0 ? nullptr : arena + scratch, pool});
+}
+
+}  // namespace
+
 Status Engine::run(Compiled& c, size_t first, size_t last) {
   for (const Compiled::Slot& s : c.inputs)
     c.operands[s.operand] = const_cast<void*>(c.input_pointers[static_cast<size_t>(s.index)]);
   for (const Compiled::Slot& s : c.outputs)
     c.operands[s.operand] = c.output_pointers[static_cast<size_t>(s.index)];
   std::byte* arena = static_cast<std::byte*>(arena_.mutable_data());
-  const Program& p = c.program;
+  if (profiler_) return run_profiled(c, first, last, arena);
+  for (size_t i = first; i < last; ++i) HONE_TRY(run_step(c, i, arena, *pool_));
+  return {};
+}
+
+Status Engine::run_profiled(Compiled& c, size_t first, size_t last, std::byte* arena) {
+  profiler_->begin(c, last - first);
   for (size_t i = first; i < last; ++i) {
-    const Step& s = p.steps[i];
-    const std::span<void* const> operands(c.operands.data() + c.first_operand[i],
-                                          s.reads.size() + s.writes.size());
-    HONE_TRY(s.kernel->run(
-        {operands, p.scratch_offsets[i] < 0 ? nullptr : arena + p.scratch_offsets[i], *pool_}));
+    HONE_TRY(run_step(c, i, arena, *pool_));
+    profiler_->end_step(c, i);
   }
   return {};
 }

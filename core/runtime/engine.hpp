@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "core/plan/program.hpp"
+#include "hone/profile.hpp"
 #include "hone/session.hpp"
 
 namespace hone {
@@ -65,8 +66,11 @@ struct Compiled {
     TensorData content;
   };
   std::vector<Assumption> assumptions;
+  uint64_t profiled_by = 0;  ///< The profiler that has rows for these steps, by its id; 0: none.
+  size_t first_row = 0;      ///< There.
 };
 
+class Profiler;
 class Staged;
 
 class Engine {
@@ -127,6 +131,10 @@ class Engine {
   /// Resolves pointers and packs weights where the arena or the states have changed. Called before
   /// `run`.
   Status bind(Compiled& c);
+  /// As Session's.
+  void start_profile(const ProfileOptions& options);
+  void stop_profile();
+  Profile profile() const;
   PlanInfo info(const Compiled& c) const;
 
   /// Drops the least recently used entries of a cache until it is within options().plan_cache.
@@ -143,6 +151,7 @@ class Engine {
   Result<std::vector<TensorData>> run_staged(std::span<const TensorData> inputs);
 
  private:
+  Status run_profiled(Compiled& c, size_t first, size_t last, std::byte* arena);
   Status resolve(Compiled& c);
   PrepareOptions how_to_prepare() const;
   Result<Program> prepare_within(const Graph& graph, const CompileOptions& options);
@@ -156,6 +165,8 @@ class Engine {
   ThreadPool* pool_ = nullptr;
   StateStore states_;
   std::unique_ptr<Staged> staged_;
+  std::unique_ptr<Profiler> profiler_;
+  uint64_t profiles_ = 0;  // started so far
   TensorData arena_;
   uint64_t clock_ = 0;
 };

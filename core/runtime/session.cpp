@@ -160,6 +160,10 @@ Result<Compiled*> Session::planned(std::span<const Shape> input_shapes) {
   return c;
 }
 
+void Session::start_profile(const ProfileOptions& options) { engine_->start_profile(options); }
+void Session::stop_profile() { engine_->stop_profile(); }
+Profile Session::profile() const { return engine_->profile(); }
+
 Result<PlanInfo> Session::plan(std::span<const Shape> input_shapes) {
   HONE_ASSIGN(const Compiled* const c, planned(input_shapes));
   return engine_->info(*c);

@@ -153,6 +153,10 @@ std::vector<std::string> Trainer::trainable() const {
   return out;
 }
 
+void Trainer::start_profile(const ProfileOptions& options) { impl_->engine.start_profile(options); }
+void Trainer::stop_profile() { impl_->engine.stop_profile(); }
+Profile Trainer::profile() const { return impl_->engine.profile(); }
+
 Result<PlanInfo> Trainer::plan(std::span<const NamedTensor> batch) { return impl_->plan(batch); }
 
 Result<PlanDetail> Trainer::plan_detail(std::span<const NamedTensor> batch) {

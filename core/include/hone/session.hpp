@@ -8,6 +8,7 @@
 
 #include "hone/model.hpp"
 #include "hone/named_tensor.hpp"
+#include "hone/profile.hpp"
 
 namespace hone {
 
@@ -15,7 +16,6 @@ class Backend;
 class ThreadPool;
 class Engine;
 struct Compiled;
-struct PlanDetail;
 
 enum class Kernels : uint8_t {
   best,       ///< The CPU backend's fastest implementations.
@@ -90,6 +90,15 @@ class Session {
   /// needed next. Errors: out_of_memory (the weights alone take more), invalid_argument (below 0);
   /// the limit stays as it was.
   Status set_memory_limit(int64_t bytes);
+
+  /// Times every step of the runs from now on (hone/profile.hpp), and forgets an earlier profile.
+  /// Costs a reading of the clock a step; memory only here and when a program runs for the first
+  /// time.
+  void start_profile(const ProfileOptions& options = {});
+  /// Ends that, and forgets the profile.
+  void stop_profile();
+  /// What was timed since start_profile; empty without one.
+  Profile profile() const;
 
   const Model& model() const;
 

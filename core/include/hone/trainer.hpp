@@ -127,6 +127,15 @@ class Trainer {
   Status set_memory_limit(int64_t bytes);
   /// The smallest limit, in bytes, within which steps on such batches can be planned.
   Result<int64_t> smallest_memory_limit(std::span<const NamedTensor> batch);
+  /// Times every step of what runs from now on (hone/profile.hpp), and forgets an earlier profile.
+  /// Costs a reading of the clock a step; memory only here and when a program runs for the first
+  /// time.
+  void start_profile(const ProfileOptions& options = {});
+  /// Ends that, and forgets the profile.
+  void stop_profile();
+  /// What was timed since start_profile; empty without one.
+  Profile profile() const;
+
   const Model& model() const;
 
  private:
