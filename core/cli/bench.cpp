@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// hone bench: how long a model takes and how much memory, on made-up data; or how tightly the
-// arena planner packs a table of buffers.
+// hone bench: how long a model takes, where, and how much memory, on made-up data; or what the
+// machine can do at most; or how tightly the arena planner packs a table of buffers.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
 
-#include "core/base/file.hpp"
 #include "core/base/platform.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/common.hpp"
+#include "core/cli/machine.hpp"
 #include "core/cli/packing.hpp"
 #include "core/cli/profiling.hpp"
 #include "core/cli/stand_in.hpp"
@@ -22,11 +22,11 @@ namespace {
 
 struct Args {
   std::string model;
-  bool train = false, json = false, plan_only = false, profile = false;
-  std::string trace;
+  bool train = false, json = false, plan_only = false, machine = false;
   double seconds = 2;
   DimArgs dims;
   DeviceArgs device;
+  ProfileArgs profile;
   PackingArgs packing;
 };
 
@@ -34,6 +34,7 @@ struct Timing {
   double load_s = 0;   ///< Opening the model.
   double first_s = 0;  ///< The first run, planning included.
   std::vector<double> runs_s;
+  int64_t peak_bytes = 0;  ///< Of the process so far.
   double at(double quantile) const {
     if (runs_s.empty()) return 0;
     return runs_s[std::min(runs_s.size() - 1,
@@ -58,11 +59,13 @@ Result<Timing> measure(double seconds, const std::function<Status()>& once) {
     total += s;
   }
   std::sort(t.runs_s.begin(), t.runs_s.end());
+  t.peak_bytes = platform::peak_resident_bytes();
   return t;
 }
 
-void report(const Args& a, const Timing& t, const PlanInfo& plan, const SessionOptions& options) {
-  const int64_t peak = platform::peak_resident_bytes();
+void report(const Args& a, const Timing& t, const PlanInfo& plan, const SessionOptions& options,
+            const std::string& profile) {
+  const int64_t peak = t.peak_bytes;
   if (a.json) {
     std::printf(
         "{\"model\": %s, \"mode\": \"%s\", \"batch\": %lld, \"threads\": %d, \"median_ms\": %s, "
@@ -72,7 +75,7 @@ void report(const Args& a, const Timing& t, const PlanInfo& plan, const SessionO
         "\"lower_bound_bytes\": %lld, "
         "\"packed_bytes\": %lld, \"state_bytes\": %lld, \"peak_resident_bytes\": %lld, "
         "\"limit_bytes\": %lld, \"repeated_steps\": %lld, \"extra_time\": %s, \"flops\": %s, "
-        "\"gflop_per_s\": %s}\n",
+        "\"gflop_per_s\": %s%s}\n",
         json_text(a.model).c_str(), a.train ? "train" : "infer",
         static_cast<long long>(a.dims.batch), options.threads, json_number(t.at(0.5) * 1e3).c_str(),
         json_number(t.at(0.1) * 1e3).c_str(), json_number(t.at(0.9) * 1e3).c_str(),
@@ -82,7 +85,8 @@ void report(const Args& a, const Timing& t, const PlanInfo& plan, const SessionO
         static_cast<long long>(plan.state_bytes), static_cast<long long>(peak),
         static_cast<long long>(plan.limit_bytes), static_cast<long long>(plan.repeated_steps),
         json_number(plan.extra_time).c_str(), json_number(plan.flops).c_str(),
-        json_number(t.runs_s.empty() ? 0 : plan.flops / t.at(0.5) * 1e-9).c_str());
+        json_number(t.runs_s.empty() ? 0 : plan.flops / t.at(0.5) * 1e-9).c_str(),
+        profile.empty() ? "" : (", \"profile\": " + profile).c_str());
     return;
   }
   Table table({"", ""});
@@ -111,25 +115,25 @@ void report(const Args& a, const Timing& t, const PlanInfo& plan, const SessionO
   std::printf("%s: %s, batch %lld, %d threads\n%s", a.model.c_str(),
               a.train ? "training step (AdamW)" : "inference", static_cast<long long>(a.dims.batch),
               options.threads, table.text().c_str());
+  if (!profile.empty()) std::printf("\n%s", profile.c_str());
 }
 
-// Some more runs, timed step by step: on a session or a trainer.
+// Runs again under a profile, so that the times above are without one.
 template <class Runner>
-Status profile(const Args& a, const Timing& t, Runner& runner,
-               const std::function<Status()>& once) {
-  if (!a.profile && a.trace.empty()) return {};
-  constexpr int64_t kTraced = 100000;  // steps
-  const int64_t runs =
-      std::clamp<int64_t>(static_cast<int64_t>(a.seconds / std::max(t.at(0.5), 1e-6)), 3, 1000);
-  runner.start_profile({.max_events = a.trace.empty() ? 0 : kTraced});
-  for (int64_t i = 0; i < runs; ++i) HONE_TRY(once());
-  const Profile p = runner.profile();
+Result<std::string> profiled(const Args& a, Runner& runner, const PlanInfo& plan,
+                             const SessionOptions& options, const std::function<Status()>& once) {
+  constexpr int64_t kTracedRuns = 4;
+  if (!a.profile.wanted()) return std::string();
+  runner.start_profile(a.profile.options(plan.steps, kTracedRuns));
+  HONE_ASSIGN(const Timing t, measure(a.seconds, once));
+  ProfileView view{runner.profile(), {}, 2 + static_cast<int64_t>(t.runs_s.size()), a.train};
   runner.stop_profile();
-  if (a.profile) std::printf("\n%s", profile_text(p, runs).c_str());
-  if (a.trace.empty()) return {};
-  HONE_TRY(write_file(a.trace, trace_json(p)));
-  std::printf("\nwrote %s: open it in ui.perfetto.dev or chrome://tracing\n", a.trace.c_str());
-  return {};
+  if (!a.profile.trace.empty()) HONE_TRY(a.profile.write_trace(view.profile, {}));
+  if (!a.profile.table) return std::string();
+  HONE_ASSIGN(view.machine, measure_machine(options));
+  if (a.json) return profile_json(view);
+  return format("Profile of {} runs, median ", view.runs) + duration_text(t.at(0.5)) + "\n" +
+         profile_text(view);
 }
 
 Status bench(const Args& a) {
@@ -141,20 +145,23 @@ Status bench(const Args& a) {
   HONE_ASSIGN(const std::vector<NamedTensor> inputs, made_up_inputs(m.graph, shapes));
   std::vector<TensorData> ordered;
   for (const NamedTensor& t : inputs) ordered.push_back(t.data);
+  std::string profile;
   if (a.train) {
     HONE_ASSIGN(Trainer trainer, Trainer::create(m, stand_in_training(options)));
     Timing t;
     const int64_t start = platform::now_ns();
     HONE_ASSIGN(PlanInfo plan, trainer.plan(inputs));
     t.first_s = static_cast<double>(platform::now_ns() - start) * 1e-9;
+    t.peak_bytes = platform::peak_resident_bytes();
     const auto once = [&] { return trainer.step(inputs).status(); };
     if (!a.plan_only) {
       HONE_ASSIGN(t, measure(a.seconds, once));
       HONE_ASSIGN(plan, trainer.plan(inputs));
+      HONE_ASSIGN(profile, profiled(a, trainer, plan, options, once));
     }
     t.load_s = load_s;
-    report(a, t, plan, options);
-    return a.plan_only ? Status() : profile(a, t, trainer, once);
+    report(a, t, plan, options, profile);
+    return {};
   }
   HONE_ASSIGN(Session session, Session::create(m, options));
   HONE_ASSIGN(std::vector<TensorType> types, session.output_types(shapes));
@@ -167,8 +174,9 @@ Status bench(const Args& a) {
   HONE_ASSIGN(Timing t, measure(a.seconds, once));
   t.load_s = load_s;
   HONE_ASSIGN(const PlanInfo plan, session.plan(shapes));
-  report(a, t, plan, options);
-  return profile(a, t, session, once);
+  HONE_ASSIGN(profile, profiled(a, session, plan, options, once));
+  report(a, t, plan, options, profile);
+  return {};
 }
 
 }  // namespace
@@ -180,18 +188,15 @@ void add_bench(CLI::App& app, Action& action) {
       c->add_option("model", args->model, "The model: .hone, .onnx or .tflite")->type_name("MODEL");
   c->add_flag("--train", args->train, "Measure training steps (AdamW) rather than inference")
       ->needs(model);
-  c->add_flag("--plan-only", args->plan_only,
-              "With --train: only plan, and tell the memory; no step is run");
-  CLI::Option* json = c->add_flag("--json", args->json, "Print one JSON object");
-  c->add_flag("--profile", args->profile,
-              "Also time every step: a table by operator, and the slowest steps")
-      ->needs(model)
-      ->excludes(json);
-  c->add_option("--trace", args->trace,
-                "Also time every step and write the runs as a trace for ui.perfetto.dev")
-      ->type_name("FILE.json")
-      ->needs(model)
-      ->excludes(json);
+  CLI::Option* plan_only =
+      c->add_flag("--plan-only", args->plan_only,
+                  "With --train: only plan, and tell the memory; no step is run");
+  CLI::Option* machine =
+      c->add_flag("--machine", args->machine,
+                  "Instead of a model: measure what this machine can do at most, with one thread "
+                  "and with --threads")
+          ->excludes(model);
+  c->add_flag("--json", args->json, "Print one JSON object");
   CLI::Option* seconds = c->add_option("--seconds", args->seconds,
                                        "How long to measure; with --packing, to search (10)")
                              ->capture_default_str()
@@ -202,7 +207,8 @@ void add_bench(CLI::App& app, Action& action) {
                     "Instead of a model: pack the buffers of a table with the columns id, lower, "
                     "upper (exclusive) and size into one arena")
           ->type_name("FILE.csv")
-          ->excludes(model);
+          ->excludes(model)
+          ->excludes(machine);
   c->add_option("-o,--output", p.out, "With --packing: write the table with the offsets")
       ->type_name("FILE.csv")
       ->needs(packing);
@@ -215,11 +221,18 @@ void add_bench(CLI::App& app, Action& action) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber)
       ->needs(packing);
+  args->profile.add_to(*c);
+  for (const char* name : {"--profile", "--trace"})
+    c->get_option(name)->needs(model)->excludes(plan_only);
   args->dims.add_to(*c);
   args->device.add_to(*c);
   c->callback([args, model, packing, seconds, &action] {
-    if (model->count() == 0 && packing->count() == 0)
-      throw CLI::RequiredError("MODEL or --packing FILE.csv");
+    if (model->count() == 0 && packing->count() == 0 && !args->machine)
+      throw CLI::RequiredError("MODEL, --machine or --packing FILE.csv");
+    if (args->machine) {
+      action = [args] { return bench_machine(args->device.threads, args->json); };
+      return;
+    }
     if (packing->count() == 0) {
       action = [args] { return bench(*args); };
       return;

@@ -2,97 +2,93 @@
 #include "core/cli/profiling.hpp"
 
 #include <algorithm>
-#include <map>
+#include <cstdio>
 
+#include "core/base/file.hpp"
 #include "core/cli/terminal.hpp"
 
 namespace hone::cli {
 
 namespace {
 
-constexpr size_t kSlowest = 12;
+// Enough for a few steps of a large model: 5 MB of memory, 50 MB of trace.
+constexpr int64_t kTrainingEvents = 200'000;
 
-struct Sum {
-  int64_t steps = 0, ns = 0;
-  double flops = 0, bytes = 0;  // of all runs
-
-  void add(const ProfileRow& r) {
-    ++steps;
-    ns += r.total_ns;
-    flops += r.flops * static_cast<double>(r.runs);
-    bytes += static_cast<double>(r.bytes * r.runs);
-  }
-};
-
-std::string rate(double amount, int64_t ns) {
-  return ns > 0 && amount > 0 ? number_text(amount / static_cast<double>(ns), 3) : "";
-}
-
-std::vector<std::string> cells(const Sum& s, int64_t total, int64_t runs) {
-  return {
-      number_text(static_cast<double>(s.ns) * 1e-6 / static_cast<double>(runs), 3),
-      number_text(
-          100 * static_cast<double>(s.ns) / static_cast<double>(std::max<int64_t>(total, 1)), 3),
-      rate(s.flops, s.ns), rate(s.bytes, s.ns)};
-}
-
-void append(std::vector<std::string>& row, const std::vector<std::string>& more) {
-  row.insert(row.end(), more.begin(), more.end());
-}
+constexpr const char* kParts[] = {"data", "training steps", "validation", "checkpoints"};
 
 }  // namespace
 
-std::string profile_text(const Profile& profile, int64_t runs) {
-  std::map<std::pair<std::string, std::string>, Sum> kinds;
-  int64_t total = 0;
-  for (const ProfileRow& r : profile.rows) {
-    kinds[{r.op, r.kernel}].add(r);
-    total += r.total_ns;
-  }
-  std::vector<std::pair<std::pair<std::string, std::string>, Sum>> sorted(kinds.begin(),
-                                                                          kinds.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
-  Table by_kind({"operator", "kernel", "steps", "ms", "%", "Gflop/s", "GB/s"});
-  for (const auto& [kind, sum] : sorted) {
-    std::vector<std::string> row = {kind.first.empty() ? "-" : kind.first, kind.second,
-                                    count_text(sum.steps)};
-    append(row, cells(sum, total, runs));
-    by_kind.add(std::move(row));
-  }
-  std::vector<const ProfileRow*> rows;
-  for (const ProfileRow& r : profile.rows) rows.push_back(&r);
-  std::stable_sort(rows.begin(), rows.end(), [](const ProfileRow* a, const ProfileRow* b) {
-    return a->total_ns > b->total_ns;
-  });
-  Table slowest({"step", "kernel", "ms", "%", "Gflop/s", "GB/s"});
-  for (const ProfileRow* r : rows) {
-    if (slowest.size() == kSlowest) break;
-    Sum one;
-    one.add(*r);
-    std::vector<std::string> row = {r->name, r->kernel};
-    append(row, cells(one, total, runs));
-    slowest.add(std::move(row));
-  }
-  return format("Time of a run by operator, mean of {} runs\n", runs) + by_kind.text() +
-         "\nThe slowest steps\n" + slowest.text();
+void ProfileArgs::add_to(CLI::App& command) {
+  command.add_flag("--profile", table,
+                   "Show where the time goes, by operator and step, against the machine's peaks");
+  command
+      .add_option("--trace", trace,
+                  "Write the first few runs, step by step, as a trace for chrome://tracing or "
+                  "ui.perfetto.dev")
+      ->type_name("FILE.json");
 }
 
-std::string trace_json(const Profile& profile) {
-  std::string out = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
-  bool first = true;
-  for (const ProfileEvent& e : profile.events) {
-    const ProfileRow& r = profile.rows[static_cast<size_t>(e.row)];
-    const auto us = [](int64_t ns) { return json_number(static_cast<double>(ns) * 1e-3); };
-    out +=
-        format(R"({}{"name": {}, "cat": {}, "ph": "X", "ts": {}, "dur": {}, "pid": 1, "tid": {}, )",
-               first ? "" : ",\n", json_text(r.name), json_text(r.kernel), us(e.start_ns),
-               us(e.duration_ns), r.program + 1);
-    out += format(R"("args": {"operator": {}, "step": {}, "flops": {}, "bytes": {}}})",
-                  json_text(r.op), r.step, json_number(r.flops), r.bytes);
-    first = false;
+ProfileOptions ProfileArgs::options(int64_t steps, int64_t runs) const {
+  return {.max_events = trace.empty() ? 0 : steps * runs};
+}
+
+Status ProfileArgs::write_trace(const Profile& profile, const std::vector<TraceSpan>& spans) const {
+  return write_file(trace, trace_json(profile, spans));
+}
+
+Result<MachineSpeed> measure_machine(const SessionOptions& options) {
+  const std::unique_ptr<ThreadPool> pool = make_thread_pool(options.threads);
+  return measure_machine(*pool);
+}
+
+void TrainingProfile::start(Trainer& trainer) {
+  if (!args_.wanted()) return;
+  trainer.start_profile(args_.options(kTrainingEvents, 1));
+  start_ns_ = platform::now_ns();
+}
+
+void TrainingProfile::add(Part part, int64_t start) {
+  const int64_t duration = platform::now_ns() - start;
+  total_ns_[static_cast<size_t>(part)] += duration;
+  if (!args_.trace.empty() && static_cast<int64_t>(spans_.size()) < kTrainingEvents)
+    spans_.push_back({kParts[static_cast<size_t>(part)], start, duration});
+}
+
+void TrainingProfile::print_shares() const {
+  const double all = static_cast<double>(platform::now_ns() - start_ns_);
+  double rest = all;
+  Table table({"part", "time", "share"});
+  const auto add = [&](const char* name, double ns) {
+    table.add({name, duration_text(ns * 1e-9), number_text(100 * ns / all, 3) + " %"});
+  };
+  for (size_t i = 0; i < total_ns_.size(); ++i) {
+    const double ns = static_cast<double>(total_ns_[i]);
+    if (ns > 0) add(kParts[i], ns);
+    rest -= ns;
   }
-  return out + "\n]}\n";
+  add("everything else", std::max(0.0, rest));
+  std::printf("\nWhere the time went\n%s", table.text().c_str());
+}
+
+Status TrainingProfile::finish(const Trainer& trainer, const SessionOptions& session,
+                               int64_t steps) {
+  if (!args_.wanted()) return {};
+  ProfileView view{trainer.profile(), {}, steps, true};
+  if (args_.table) {
+    print_shares();
+    HONE_ASSIGN(view.machine, measure_machine(session));
+    std::printf("\nProfile of %lld steps, with evaluations in between\n%s",
+                static_cast<long long>(steps), profile_text(view).c_str());
+  }
+  if (args_.trace.empty()) return {};
+  // What happened around steps that are no longer in the trace does not belong there either.
+  const int64_t end = view.profile.events.empty()
+                          ? 0
+                          : view.profile.origin_ns + view.profile.events.back().start_ns;
+  while (!spans_.empty() && spans_.back().start_ns > end) spans_.pop_back();
+  HONE_TRY(args_.write_trace(view.profile, spans_));
+  std::printf("Wrote %s\n", args_.trace.c_str());
+  return {};
 }
 
 }  // namespace hone::cli

@@ -9,6 +9,7 @@
 #include "core/base/sha256.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/common.hpp"
+#include "core/cli/profiling.hpp"
 #include "core/cli/terminal.hpp"
 #include "core/cli/training.hpp"
 #include "hone/checkpoint.hpp"
@@ -29,6 +30,7 @@ struct Args {
   int64_t accumulate = 1, micro_batches = 1;
   uint64_t seed = 0;
   DeviceArgs device;
+  ProfileArgs profile;
   std::string text;  ///< All options as TOML, for the run folder.
 };
 
@@ -98,7 +100,7 @@ class Log {
 // Everything a run needs, made before the first step, so that mistakes show at once.
 class Run {
  public:
-  explicit Run(const Args& a) : a_(a) {}
+  explicit Run(const Args& a) : a_(a), profile_(a.profile) {}
 
   Status go() {
     HONE_TRY(prepare());
@@ -110,6 +112,8 @@ class Run {
   }
 
  private:
+  using Part = TrainingProfile::Part;
+
   Status prepare() {
     HONE_ASSIGN(model_, open_model(a_.model));
     HONE_ASSIGN(terms_, loss_terms(a_.loss));
@@ -203,16 +207,17 @@ class Run {
 
   // One update: a batch, or as many as --accumulate says; a window ends with the epoch.
   Result<StepResult> one_step() {
+    const auto next = [&] { return profile_.time(Part::data, [&] { return loader_->next(); }); };
     if (a_.accumulate == 1) {
-      HONE_ASSIGN(const std::span<const NamedTensor> batch, loader_->next());
-      return trainer_->step(batch);
+      HONE_ASSIGN(const std::span<const NamedTensor> batch, next());
+      return profile_.time(Part::steps, [&] { return trainer_->step(batch); });
     }
     for (int64_t i = 0; i < a_.accumulate; ++i) {
-      HONE_ASSIGN(const std::span<const NamedTensor> batch, loader_->next());
-      HONE_TRY(trainer_->accumulate(batch).status());
+      HONE_ASSIGN(const std::span<const NamedTensor> batch, next());
+      HONE_TRY(profile_.time(Part::steps, [&] { return trainer_->accumulate(batch).status(); }));
       if (loader_->position() == 0 || loader_->position() >= data_->size()) break;
     }
-    return trainer_->apply();
+    return profile_.time(Part::steps, [&] { return trainer_->apply(); });
   }
 
   // Says what training will take before it begins.
@@ -241,6 +246,8 @@ class Run {
                 static_cast<long long>(steps_), static_cast<long long>(a_.batch));
     Progress progress("train", steps_, "steps");
     double smooth = 0;
+    const int64_t first_step = trainer_->steps();
+    profile_.start(*trainer_);
     for (bool first = true; trainer_->steps() < steps_; first = false) {
       HONE_ASSIGN(const StepResult r, one_step());
       if (first) HONE_TRY(save_config());
@@ -255,11 +262,12 @@ class Run {
       const bool epoch_end = done % updates_per_epoch_ == 0;
       const bool validate =
           val_ && (done == steps_ || (a_.val_every > 0 ? done % a_.val_every == 0 : epoch_end));
-      if (validate) HONE_TRY(validate_now(done, progress));
+      if (validate)
+        HONE_TRY(profile_.time(Part::validation, [&] { return validate_now(done, progress); }));
       if (!a_.run_dir.empty() &&
           (done == steps_ ||
            (a_.checkpoint_every > 0 ? done % a_.checkpoint_every == 0 : epoch_end)))
-        HONE_TRY(save_checkpoint_now());
+        HONE_TRY(profile_.time(Part::checkpoints, [&] { return save_checkpoint_now(); }));
     }
     progress.finish();
     std::printf("Last loss %s\n", number_text(smooth).c_str());
@@ -267,7 +275,8 @@ class Run {
     if (!a_.device.memory_limit.empty() && resident_before_ > 0 && peak > 0)
       std::printf("Memory: the process grew by %s while it trained\n",
                   bytes_text(std::max<int64_t>(0, peak - resident_before_)).c_str());
-    return {};
+    HONE_ASSIGN(const SessionOptions session, a_.device.session());
+    return profile_.finish(*trainer_, session, trainer_->steps() - first_step);
   }
 
   Status validate_now(int64_t done, Progress& progress) {
@@ -315,6 +324,7 @@ class Run {
   std::string base_hash_;
   int64_t steps_ = 0, updates_per_epoch_ = 1, resident_before_ = 0;
   Log log_, run_log_;
+  TrainingProfile profile_;
   bool has_best_ = false;
   double best_ = 0;
 };
@@ -445,6 +455,7 @@ void add_train(CLI::App& app, Action& action) {
   c->add_option("--log", a.log, "One JSON object a step")->type_name("FILE.jsonl");
   c->add_option("--dump-gradients", a.gradients, "The first step's gradients by parameter name")
       ->type_name("FILE.npz");
+  a.profile.add_to(*c);
   a.device.add_to(*c);
   c->callback([args, c, &action] {
     if (!args->config.empty()) apply_config(*c, args->config);
