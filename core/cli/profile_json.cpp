@@ -62,7 +62,7 @@ std::string profile_json(const ProfileView& v) {
   std::string rows;
   for (const ProfileRow& r : v.profile.rows) {
     total += r.total_ns;
-    rows += (rows.empty() ? "\n" : ",\n") + row_json(r);
+    rows += (rows.empty() ? "" : ", ") + row_json(r);
   }
   return format(
       "{\"runs\": {}, \"total_ns\": {}, \"machine\": {}, \"arithmetic_bound\": {}, "

@@ -25,6 +25,7 @@ fast=(--seconds 0.02 --threads 1)
 check 0 "The slowest steps" bench "$model" --profile "${fast[@]}"
 check 0 "Phases: forward" bench "$model" --train --profile "${fast[@]}"
 check 0 '"profile": {"runs"' bench "$model" --profile --json "${fast[@]}"
+[ "$("$hone" bench "$model" --profile --json "${fast[@]}" | wc -l)" -eq 1 ] || { echo "the JSON is not one line"; failed=1; }
 check 0 "median" bench "$model" --train --trace "$work/t.json" "${fast[@]}"
 check 0 "f32 Gflop/s" bench --machine --threads 1
 check 0 '"memory_gb_per_s"' bench --machine --json --threads 1
