@@ -149,6 +149,8 @@ def real_models(args, work):
     out = {}
     if not args.real:
         return out
+    if not os.path.isdir(args.real):
+        sys.exit(f"compare.py: --real {args.real} is no folder")
     there = work
     if args.peer_root:
         there = tempfile.mkdtemp(prefix="hone-bench-", dir=os.path.join(args.peer_root, "tmp"))

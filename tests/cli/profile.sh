@@ -38,6 +38,14 @@ train=(train "$model" --data "$data" --loss "$loss" --batch 2 --steps 2 --thread
 check 0 "Where the time went" "${train[@]}" --profile
 check 0 "Wrote $work/train.json" "${train[@]}" --trace "$work/train.json"
 
+# The first run counts with the planning before it.
+for mode in "" --train; do
+  # shellcheck disable=SC2086   # none or one argument
+  "$hone" bench "$model" $mode --json "${fast[@]}" |
+    sed -E 's/.*"median_ms": ([^,]*),.*"plan_ms": ([^,]*), "first_ms": ([^,]*),.*/\1 \2 \3/' |
+    awk '{ exit !($2 > 0 && $3 > $2) }' || { echo "the first run ($mode) takes no longer than planning"; failed=1; }
+done
+
 # Four runs of every step; in a training also the data.
 runs=$(grep -c '"step": 0' "$work/t.json")
 [ "$runs" = 4 ] || { echo "t.json has $runs runs of the first step, not 4"; failed=1; }
