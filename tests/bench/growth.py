@@ -38,7 +38,7 @@ def charts(args):
 
 def measure(args, model, batch, threads, train):
     command = [args.hone, "bench", f"{args.models}/{model}.hone", "--json", "--batch", str(batch), "--threads", str(threads)]
-    command += ["--seconds", "0.1" if args.quick else "1"] + (["--train"] if train else [])
+    command += ["--seconds", "0.1" if args.quick else "0.5"] + (["--train"] if train else [])
     runs = []
     for _ in range(1 if args.quick else 3):
         done = subprocess.run(command, capture_output=True, text=True)
