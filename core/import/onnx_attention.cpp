@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX's Attention, RotaryEmbedding and TensorScatter.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "core/import/onnx_families.hpp"
 #include "hone/attention_attrs.hpp"
 
@@ -83,7 +87,73 @@ void export_tensor_scatter(ExportCtx& c) {
           {{"axis", a.axis}, {"mode", std::string_view(a.circular ? "circular" : "linear")}});
 }
 
+// Extent `axis` of input i, or -1 when it is not known.
+int64_t extent(const ExportCtx& c, int i, int axis) {
+  const ValueInfo& v = c.input_info(i);
+  return v.typed && v.type.shape.rank() == 4 ? std::max<int64_t>(v.type.shape[axis], -1) : -1;
+}
+
+// -infinity where a key comes after the query.
+std::string causal_bias(ExportCtx& c, int64_t queries, int64_t keys) {
+  std::vector<double> bias;
+  for (int64_t i = 0; i < queries; ++i)
+    for (int64_t j = 0; j < keys; ++j)
+      bias.push_back(j > i ? -std::numeric_limits<double>::infinity() : 0.0);
+  auto t = TensorData::vector_of(std::span<const double>(bias));
+  if (t.ok()) t = t->reshaped({queries, keys});
+  if (t.ok()) t = cast(*t, c.dtype(0));
+  if (t.ok()) return c.tensor(*t);
+  c.unsupported(t.status().message());
+  return {};
+}
+
+// With products and a softmax, where it can be said with them; Attention is younger.
+bool spell_attention(ExportCtx& c) {
+  const DotProductAttentionAttrs& a = c.attrs<DotProductAttentionAttrs>();
+  const int heads = a.tokens_first ? 2 : 1, tokens = a.tokens_first ? 1 : 2;
+  const int64_t shared = extent(c, 1, heads);
+  if (shared != 1 && (shared < 0 || shared != extent(c, 0, heads))) return false;
+  const int64_t queries = extent(c, 0, tokens), keys = extent(c, 1, tokens), size = extent(c, 0, 3);
+  if ((a.causal && (queries < 0 || keys < 0)) || (a.scale == 0 && size < 0)) return false;
+  const auto order = [](std::initializer_list<int64_t> perm) {
+    return OutAttr{"perm", std::vector<int64_t>(perm)};
+  };
+  const auto by_heads = [&](int i) {
+    return a.tokens_first ? c.part("Transpose", {c.in(i)}, {order({0, 2, 1, 3})}) : c.in(i);
+  };
+  const std::string k =
+      c.part("Transpose", {c.in(1)}, {a.tokens_first ? order({0, 2, 3, 1}) : order({0, 1, 3, 2})});
+  const double scale = a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(size));
+  const std::string q = c.part("Mul", {by_heads(0), c.number(scale, c.dtype(0))});
+  std::string s = c.part("MatMul", {q, k});
+  if (c.has(3) && c.dtype(3) == DType::bool_)
+    s = c.part("Where",
+               {c.in(3), s, c.number(-std::numeric_limits<double>::infinity(), c.dtype(0))});
+  else if (c.has(3))
+    s = c.part("Add", {s, c.in(3)});
+  if (a.causal) s = c.part("Add", {s, causal_bias(c, queries, keys)});
+  const std::string p = c.part("Softmax", {s}, {{"axis", int64_t{-1}}});
+  if (!a.tokens_first)
+    c.write("MatMul", {p, by_heads(2)});
+  else
+    c.write("Transpose", {c.part("MatMul", {p, by_heads(2)})}, {order({0, 2, 1, 3})});
+  return true;
+}
+
+void export_dot_product_attention(ExportCtx& c) {
+  const DotProductAttentionAttrs& a = c.attrs<DotProductAttentionAttrs>();
+  if (c.outputs() > 1) return c.unsupported("with the sums of exponentials");
+  const bool narrow_mask = c.has(3) && c.rank(3) < 2;
+  if ((c.opset < 23 || a.tokens_first || narrow_mask) && spell_attention(c)) return;
+  if (a.tokens_first || narrow_mask) return c.unsupported("of values whose extents are not known");
+  c.need(23);
+  std::vector<OutAttr> attrs = {{"is_causal", int64_t{a.causal}}};
+  if (a.scale != 0) attrs.push_back({"scale", a.scale});
+  c.write("Attention", c.inputs(), std::move(attrs));
+}
+
 constexpr ExportRule kExports[] = {
+    {&op::scaled_dot_product_attention, "", export_dot_product_attention},
     {&op::attention, "Attention", export_attention},
     {&op::rotary_embedding, "RotaryEmbedding", export_rotary},
     {&op::tensor_scatter, "TensorScatter", export_tensor_scatter},

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "hone/op_attrs.hpp"
+#include "hone/special_ops.hpp"
 
 namespace hone {
 
@@ -278,6 +279,15 @@ Facts measuring(const Ctx& c) {
   return out;
 }
 
+// Result 0 is like the queries, with the values' last extent.
+Facts attending(const Ctx& c) {
+  auto y = c.extents(0);
+  const auto v = c.extents(2);
+  if (c.k != 0 || !y || !v || y->size() != 4 || v->size() != 4) return c.like({});
+  (*y)[3] = (*v)[3];
+  return c.like(std::move(y));
+}
+
 struct Rule {
   const OpDef* op;
   Facts (*rule)(const Ctx&);
@@ -353,6 +363,7 @@ constexpr Rule kRules[] = {
     {&op::reshape, reshaping},
     {&op::expand, expanding},
     {&op::matmul, multiplying},
+    {&op::scaled_dot_product_attention, attending},
     {&op::gemm, gemm},
     {&op::conv, convolving},
     {&op::max_pool, pooling},

@@ -4,7 +4,9 @@
 
 #include "hone/attention_attrs.hpp"
 #include "hone/recurrent.hpp"
+#include "hone/session.hpp"
 #include "hone/signal_attrs.hpp"
+#include "hone/simplify.hpp"
 #include "hone/vision_attrs.hpp"
 #include "tests/import/onnx_file.hpp"
 #include "tests/support/check.hpp"
@@ -88,6 +90,38 @@ TEST_CASE("attention and its cache keep their attributes on the way to ONNX and 
                    {f32({1, 3, 16}), f32({9, 2}), f32({9, 2}), i64({1, 3})});
   check_round_trip(op::tensor_scatter, TensorScatterAttrs{1, true},
                    {f32({2, 5, 3}), f32({2, 2, 3}), i64({2})});
+}
+
+// Exported, read again as it stands there and run, the operator gives the same.
+void check_spelled_attention(const DotProductAttentionAttrs& attrs,
+                             const std::vector<TensorData>& inputs, std::string_view spelled_by) {
+  Model m;
+  Builder b(m.graph, Composites::keep);
+  std::vector<Value> in;
+  for (const TensorData& t : inputs) in.push_back(b.input(t.type(), format("x{}", in.size())));
+  b.output(b.emit_all(op::scaled_dot_product_attention, in, attrs)[0], "y");
+  TempDir dir;
+  REQUIRE_OK(export_onnx(m, dir.file("m.onnx")));
+  const Model again =
+      must(import_onnx(dir.file("m.onnx"), {.simplify = OnnxImportOptions::Simplify::nothing}));
+  CHECK_EQ(nodes_by_operator(again.graph).count(spelled_by), 1);
+  Session first = must(Session::create(m)), second = must(Session::create(again));
+  CHECK(all_close(must(first.run(inputs))[0], must(second.run(inputs))[0], 1e-5, 1e-6));
+}
+
+TEST_CASE("scaled dot-product attention is written with products and a softmax, or as Attention") {
+  const auto random = [](const Shape& s) { return random_tensor(f32(s), 7); };
+  const TensorData q = random({2, 4, 3, 5}), k = random({2, 4, 6, 5}), v = random({2, 4, 6, 3});
+  check_spelled_attention({}, {q, k, v}, "softmax");
+  check_spelled_attention({.scale = 0.25}, {q, k, v, random({3, 6})}, "softmax");
+  check_spelled_attention({.causal = true}, {q, k, v}, "softmax");
+  const TensorData mask = must(cast(random({6}), DType::bool_));
+  check_spelled_attention({}, {q, k, v, mask}, "where");
+  const TensorData tokens = random({2, 6, 4, 5});
+  check_spelled_attention({.causal = true, .tokens_first = true}, {tokens, tokens, tokens},
+                          "softmax");
+  const TensorData shared = random({2, 2, 6, 5});
+  check_spelled_attention({.scale = 0.5, .causal = true}, {q, shared, shared}, "attention");
 }
 
 TEST_CASE("signal operators keep their attributes on the way to ONNX and back") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cases for attention, rotary embedding and writing into a cache.
 #include <cmath>
+#include <limits>
 
 #include "hone/attention_attrs.hpp"
 #include "tests/ops/op_case.hpp"
@@ -54,6 +55,66 @@ OP_REJECTS(attention, {.in = {{1, 2, 2, 2}, {1, 2, 3, 2}, {1, 2, 3, 2}, {4, 3}}}
            "does not broadcast to the scores")
 OP_REJECTS(attention, {.in = {{1, 2, 2, 2}, {1, 2, 3, 2}, {1, 2, 3, 2}, In::none(), {1, 2, 1, 2}}},
            "expected both or none")
+
+// B = 2, H = 2, L = 3, S = 4, D = 5, V = 3
+OP_CASE(scaled_dot_product_attention, {.in = {{2, 2, 3, 5}, {2, 2, 4, 5}, {2, 2, 4, 3}}})
+OP_CASE(scaled_dot_product_attention, {.attrs = DotProductAttentionAttrs{.causal = true},
+                                       .in = {{1, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, 3, 4}}})
+// Two heads of queries for each of keys, tokens first, a learned mask.
+OP_CASE(scaled_dot_product_attention,
+        {.attrs = DotProductAttentionAttrs{.scale = 0.3, .tokens_first = true},
+         .in = {{2, 3, 4, 2}, {2, 5, 2, 2}, {2, 5, 2, 3}, {4, 3, 5}},
+         .expect_shape = Shape{2, 3, 4, 3}})
+OP_CASE(scaled_dot_product_attention,
+        {.attrs = DotProductAttentionAttrs{.causal = true},
+         .in = {{1, 4, 3, 2}, {1, 1, 3, 2}, {1, 1, 3, 2}, {1, 1, 1, 3}}})
+// The second query may look at nothing.
+OP_CASE(scaled_dot_product_attention,
+        {.in = {In::of({1, 1, 2, 1}, {1, 2}), In::of({1, 1, 2, 1}, {3, 3}),
+                In::of({1, 1, 2, 1}, {10, 20}), In::typed(DType::bool_, {2, 2}, {1, 1, 0, 0})},
+         .grad = Grad::skip,
+         .expect = {{15, 0}, {3 + std::log(2.0), -std::numeric_limits<double>::infinity()}}})
+OP_CASE(scaled_dot_product_attention,
+        {.in = {{1, 2, 3, 2},
+                {1, 2, 3, 2},
+                {1, 2, 3, 2},
+                In::typed(DType::bool_, {1, 3, 3}, {1, 0, 1, 1, 1, 0, 0, 0, 1})}})
+OP_CASE(scaled_dot_product_attention, {.in = {{1, 1, 0, 2}, {1, 1, 3, 2}, {1, 1, 3, 2}}})
+OP_REJECTS(scaled_dot_product_attention, {.in = {{1, 3, 2, 2}, {1, 2, 2, 2}, {1, 2, 2, 2}}},
+           "2 heads of keys do not divide 3 heads of queries")
+OP_REJECTS(scaled_dot_product_attention, {.in = {{1, 2, 2, 2}, {1, 2, 3, 4}, {1, 2, 3, 2}}},
+           "do not fit")
+OP_REJECTS(scaled_dot_product_attention, {.in = {{2, 2, 2}, {2, 2, 2}, {2, 2, 2}}},
+           "has 3 dimensions [2, 2, 2], expected 4")
+OP_REJECTS(scaled_dot_product_attention, {.in = {{1, 2, 2, 2}, {1, 2, 3, 2}, {1, 2, 3, 2}, {4, 3}}},
+           "does not broadcast to the scores")
+
+OP_CASE(scaled_dot_product_attention_grad, {.in = {{2, 2, 3, 5},
+                                                   {2, 2, 4, 5},
+                                                   {2, 2, 4, 3},
+                                                   {3, 4},
+                                                   {2, 2, 3, 3},
+                                                   In::wide({2, 2, 3}),
+                                                   {2, 2, 3, 3},
+                                                   In::wide({2, 2, 3})}})
+OP_CASE(scaled_dot_product_attention_grad,
+        {.attrs = DotProductAttentionAttrs{.causal = true, .tokens_first = true},
+         .in = {{1, 3, 4, 2},
+                {1, 3, 2, 2},
+                {1, 3, 2, 2},
+                In::none(),
+                {1, 3, 4, 2},
+                In::wide({1, 4, 3}),
+                {1, 3, 4, 2}}})
+OP_REJECTS(scaled_dot_product_attention_grad,
+           {.in = {{1, 1, 2, 2},
+                   {1, 1, 2, 2},
+                   {1, 1, 2, 2},
+                   In::none(),
+                   {1, 1, 2, 2},
+                   {1, 1, 1},
+                   {1, 1, 2, 2}}},
+           "input 5 is")
 
 OP_CASE(rotary_embedding, {.in = {{2, 2, 3, 4}, {2, 3, 2}, {2, 3, 2}}})
 OP_CASE(rotary_embedding, {.attrs = RotaryAttrs{.interleaved = true},

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of attention, rotary_embedding and tensor_scatter. Meanings are ONNX's.
+// Attributes of attention, rotary_embedding and tensor_scatter (meanings are ONNX's) and of
+// scaled_dot_product_attention.
 #pragma once
+
+#include <cmath>
 
 #include "hone/special_ops.hpp"
 
@@ -29,6 +32,35 @@ struct AttentionAttrs {
     f("causal", a.causal), f("scores", a.scores), f("has_softmax_dtype", a.has_softmax_dtype);
     f("softmax_dtype", a.softmax_dtype);
   }
+};
+
+/// scaled_dot_product_attention and its gradient: `scale` 0 is 1 / sqrt(head size). `causal`: query
+/// i looks at keys 0 to i only. `tokens_first`: q, k, v and the result are (B, L, H, D), not (B, H,
+/// L, D).
+struct DotProductAttentionAttrs {
+  double scale = 0;
+  bool causal = false, tokens_first = false;
+  template <class F>
+  static void fields(DotProductAttentionAttrs& a, F f) {
+    f("scale", a.scale), f("causal", a.causal), f("tokens_first", a.tokens_first);
+  }
+};
+
+/// The extents of scaled_dot_product_attention, whichever axis comes first.
+struct DotProductAttentionShape {
+  int64_t batch, heads, kv_heads, queries, keys, size, value_size;
+  double scale;
+  DotProductAttentionShape(const Shape& q, const Shape& k, const Shape& v,
+                           const DotProductAttentionAttrs& a)
+      : batch(q[0]),
+        heads(q[a.tokens_first ? 2 : 1]),
+        kv_heads(k[a.tokens_first ? 2 : 1]),
+        queries(q[a.tokens_first ? 1 : 2]),
+        keys(k[a.tokens_first ? 1 : 2]),
+        size(q[3]),
+        value_size(v[3]),
+        scale(a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(q[3]))) {}
+  Shape scores() const { return {batch, heads, queries, keys}; }
 };
 
 /// rotary_embedding: `heads` is needed for inputs of three axes; `dim` 0 rotates the whole head.

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each score is computed where it is needed, in double; nothing is kept.
+#include "core/ops/dot_product_attention_kernels.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/ops/norm.hpp"
+#include "hone/attention_attrs.hpp"
+
+namespace hone {
+
+namespace {
+
+using DotAttrs = DotProductAttentionAttrs;
+using Extents = DotProductAttentionShape;
+
+// One operand of (B, H, L, D) or (B, L, H, D).
+template <class T>
+struct Rows {
+  T* data;
+  int64_t batch, head, token, size;
+  Rows(T* p, const Shape& s, bool tokens_first)
+      : data(p),
+        batch(s[1] * s[2] * s[3]),
+        head(tokens_first ? s[3] : s[2] * s[3]),
+        token(tokens_first ? s[2] * s[3] : s[3]),
+        size(s[3]) {}
+  T* at(int64_t b, int64_t h, int64_t l) const { return data + b * batch + h * head + l * token; }
+};
+
+template <class T>
+double dot(const T* a, const T* b, int64_t n) {
+  return interleaved_sum(n, [&](int64_t i) { return wide(a[i]) * wide(b[i]); });
+}
+
+template <class T>
+class Reference {
+ public:
+  explicit Reference(const KernelArgs& args)
+      : args_(args),
+        a_(args.attrs.as<DotAttrs>()),
+        e_(args.shape(0), args.shape(1), args.shape(2), a_),
+        q_(rows(0)),
+        k_(rows(1)),
+        v_(rows(2)) {
+    if (!args.has(3)) return;
+    const Shape& mask = args.shape(3);
+    const Shape scores = e_.scores();
+    int64_t step = 1;
+    for (int i = mask.rank() - 1, j = 3; i >= 0; step *= mask[i], --i, --j)
+      if (mask[i] == scores[j]) mask_strides_[j] = step;
+  }
+
+  void forward() {
+    const Rows<T> y(args_.output<T>(0), args_.out[0].type.shape, a_.tokens_first);
+    each(e_.heads * e_.queries, [&](int64_t b, int64_t i) {
+      const int64_t h = i / e_.queries, l = i % e_.queries;
+      const double lse = lse_of(b, h, l);
+      set_element(args_.out[1], (b * e_.heads + h) * e_.queries + l, lse);
+      add_up(y.at(b, h, l), y.size, e_.keys, [&](int64_t j) {
+        return std::pair(probability(b, h, l, j, lse), v_.at(b, kv(h), j));
+      });
+    });
+  }
+
+  void backward() {
+    const Rows<T> gq = out(0), gk = out(1), gv = out(2);
+    each(e_.heads * e_.queries, [&](int64_t b, int64_t i) {
+      const int64_t h = i / e_.queries, l = i % e_.queries;
+      const double shift = shift_of(b, h, l);
+      add_up(gq.at(b, h, l), e_.size, e_.keys, [&](int64_t j) {
+        return std::pair(e_.scale * score_grad(b, h, l, j, shift), k_.at(b, kv(h), j));
+      });
+    });
+    const int64_t group = e_.heads / e_.kv_heads;
+    each(e_.kv_heads * e_.keys, [&](int64_t b, int64_t i) {
+      const int64_t n = i / e_.keys, j = i % e_.keys;
+      const auto head = [&](int64_t at) { return n * group + at / e_.queries; };
+      add_up(gk.at(b, n, j), e_.size, group * e_.queries, [&](int64_t at) {
+        const int64_t h = head(at), l = at % e_.queries;
+        return std::pair(e_.scale * score_grad(b, h, l, j, shift_of(b, h, l)), q_.at(b, h, l));
+      });
+      add_up(gv.at(b, n, j), e_.value_size, group * e_.queries, [&](int64_t at) {
+        const int64_t h = head(at), l = at % e_.queries;
+        return std::pair(probability(b, h, l, j, lse(b, h, l)), grad().at(b, h, l));
+      });
+    });
+  }
+
+ private:
+  Rows<const T> rows(int i) const { return {args_.input<T>(i), args_.shape(i), a_.tokens_first}; }
+  Rows<T> out(int i) const { return {args_.output<T>(i), args_.shape(i), a_.tokens_first}; }
+  Rows<const T> grad() const { return rows(kGrad); }
+  int64_t kv(int64_t h) const { return h / (e_.heads / e_.kv_heads); }
+
+  template <class F>
+  void each(int64_t count, F f) const {
+    args_.pool.parallel_for(e_.batch * count, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) f(i / count, i % count);
+    });
+  }
+
+  double score(int64_t b, int64_t h, int64_t l, int64_t j) const {
+    constexpr double kNever = -std::numeric_limits<double>::infinity();
+    if (a_.causal && j > l) return kNever;
+    double bias = 0;
+    if (args_.has(3)) {
+      const int64_t at =
+          b * mask_strides_[0] + h * mask_strides_[1] + l * mask_strides_[2] + j * mask_strides_[3];
+      if (args_.in[3].type.dtype != DType::bool_)
+        bias = element(args_.in[3], at);
+      else if (!args_.input<bool>(3)[at])
+        return kNever;
+    }
+    return e_.scale * dot(q_.at(b, h, l), k_.at(b, kv(h), j), e_.size) + bias;
+  }
+
+  double lse_of(int64_t b, int64_t h, int64_t l) const {
+    double largest = -std::numeric_limits<double>::infinity();
+    for (int64_t j = 0; j < e_.keys; ++j) {
+      const double s = score(b, h, l, j);
+      if (s > largest || std::isnan(s)) largest = s;
+    }
+    if (std::isinf(largest) && largest < 0) return largest;
+    double sum = 0;
+    for (int64_t j = 0; j < e_.keys; ++j) sum += std::exp(score(b, h, l, j) - largest);
+    return largest + std::log(sum);
+  }
+  double probability(int64_t b, int64_t h, int64_t l, int64_t j, double lse) const {
+    return std::exp(score(b, h, l, j) - std::max(lse, std::numeric_limits<double>::lowest()));
+  }
+
+  double lse(int64_t b, int64_t h, int64_t l) const {
+    return element(args_.in[kLse], (b * e_.heads + h) * e_.queries + l);
+  }
+  // What is subtracted from dP.
+  double shift_of(int64_t b, int64_t h, int64_t l) const {
+    const double shift = dot(grad().at(b, h, l), rows(kResult).at(b, h, l), e_.value_size);
+    if (!args_.has(kLseGrad)) return shift;
+    return shift - element(args_.in[kLseGrad], (b * e_.heads + h) * e_.queries + l);
+  }
+  double score_grad(int64_t b, int64_t h, int64_t l, int64_t j, double shift) const {
+    const double dp = dot(grad().at(b, h, l), v_.at(b, kv(h), j), e_.value_size);
+    return probability(b, h, l, j, lse(b, h, l)) * (dp - shift);
+  }
+
+  // to = sum over j of factor times row, which term(j) gives.
+  template <class F>
+  static void add_up(T* to, int64_t size, int64_t count, F term) {
+    constexpr int64_t kColumns = 128;
+    for (int64_t first = 0; first < size; first += kColumns) {
+      const int64_t n = std::min(kColumns, size - first);
+      double sums[kColumns] = {};
+      for (int64_t j = 0; j < count; ++j) {
+        const auto [factor, row] = term(j);
+        if (factor == 0) continue;  // a key that is hidden may hold anything
+        for (int64_t i = 0; i < n; ++i) sums[i] += factor * wide(row[first + i]);
+      }
+      for (int64_t i = 0; i < n; ++i) to[first + i] = static_cast<T>(sums[i]);
+    }
+  }
+
+  const KernelArgs& args_;
+  const DotAttrs& a_;
+  const Extents e_;
+  const Rows<const T> q_, k_, v_;
+  int64_t mask_strides_[4] = {};
+};
+
+}  // namespace
+
+Status run_dot_product_attention(const KernelArgs& args) {
+  dispatch_float(args.in[0].type.dtype, [&]<class T>() { Reference<T>(args).forward(); });
+  return {};
+}
+
+Status run_dot_product_attention_grad(const KernelArgs& args) {
+  dispatch_float(args.in[0].type.dtype, [&]<class T>() { Reference<T>(args).backward(); });
+  return {};
+}
+
+}  // namespace hone
