@@ -244,6 +244,37 @@ Status check_dtype(const Graph& g, ValueId input, DType got) {
   return invalid("input '{}' is {}, the model expects {}", v.name, got, v.type.dtype);
 }
 
+Status check_extents(const Graph& g, ValueId input, const Shape& got,
+                     std::span<const DimLimit> limits) {
+  const ValueInfo& v = g.value(input);
+  if (got.rank() != v.type.shape.rank()) return {};  // binding the dimensions says so
+  for (int i = 0; i < got.rank(); ++i) {
+    const int64_t want = v.type.shape[i];
+    if (want >= 0) continue;
+    const std::string& name = g.dim_names[static_cast<size_t>(-want - 1)];
+    for (const DimLimit& limit : limits)
+      if (limit.name == name && got[i] > limit.max)
+        return invalid("input '{}': axis {} is {}, above the limit of {} for the dimension '{}'",
+                       v.name, i, got[i], limit.max, name);
+  }
+  return {};
+}
+
+Status check_limits(const Graph& g, std::span<const DimLimit> limits) {
+  for (const DimLimit& limit : limits) {
+    if (limit.max < 0)
+      return invalid("the limit of the dimension '{}' is below 0 ({})", limit.name, limit.max);
+    if (std::find(g.dim_names.begin(), g.dim_names.end(), limit.name) != g.dim_names.end())
+      continue;
+    std::string names;
+    for (const std::string& name : g.dim_names)
+      names += format("{}'{}'", names.empty() ? "" : ", ", name);
+    return invalid("a limit is given for the dimension '{}'; the model's dimensions are {}",
+                   limit.name, names.empty() ? "none" : names);
+  }
+  return {};
+}
+
 Result<Compiled*> Engine::infer_program(std::span<const TensorType> types) {
   for (const auto& c : infer_cache)
     if (std::equal(types.begin(), types.end(), c->types.begin(), c->types.end())) {
@@ -258,6 +289,7 @@ Result<Compiled*> Engine::infer_program(std::span<const TensorType> types) {
   std::vector<Shape> shapes;
   for (size_t i = 0; i < types.size(); ++i) {
     HONE_TRY(check_dtype(g, g.inputs[i], types[i].dtype));
+    HONE_TRY(check_extents(g, g.inputs[i], types[i].shape, options_.max_dims));
     shapes.push_back(types[i].shape);
   }
   bool depends_on_data = false;

@@ -173,5 +173,11 @@ class Engine {
 
 /// Checks that `got` fits graph input `want`'s dtype. Errors: invalid_argument.
 Status check_dtype(const Graph& g, ValueId input, DType got);
+/// Checks an input's extents against SessionOptions::max_dims. Errors: invalid_argument (input,
+/// axis and limit).
+Status check_extents(const Graph& g, ValueId input, const Shape& got,
+                     std::span<const DimLimit> limits);
+/// Checks that the limits name dimensions of the graph. Errors: invalid_argument.
+Status check_limits(const Graph& g, std::span<const DimLimit> limits);
 
 }  // namespace hone

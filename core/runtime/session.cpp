@@ -16,6 +16,7 @@ Session::~Session() = default;
 Result<Session> Session::create(const Model& model, const SessionOptions& options) {
   if (options.threads < 1 && !options.pool)
     return invalid("a session needs at least one thread, got {}", options.threads);
+  HONE_TRY(check_limits(model.graph, options.max_dims));
   SessionOptions rest = options;
   rest.memory_limit = 0;
   Session session(std::make_unique<Engine>(model, rest));

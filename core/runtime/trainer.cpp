@@ -49,6 +49,7 @@ Result<Trainer> Trainer::create(const Model& model, TrainerOptions options) {
   HONE_TRY(check_options(options));
   if (options.session.threads < 1 && !options.session.pool)
     return invalid("a trainer needs at least one thread, got {}", options.session.threads);
+  HONE_TRY(check_limits(model.graph, options.session.max_dims));
   Model copy = model;
   int64_t trainable = 0;
   std::string names;

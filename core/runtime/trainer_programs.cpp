@@ -79,6 +79,7 @@ Result<TrainGraph> Trainer::Impl::graph_for(std::span<const NamedTensor> batch, 
       continue;
     }
     HONE_TRY(check_dtype(g, *it, t.data.dtype()));
+    HONE_TRY(check_extents(g, *it, t.data.shape(), options.session.max_dims));
     const size_t i = static_cast<size_t>(it - g.inputs.begin());
     if (given[i]) return invalid("the batch has '{}' twice", t.name);
     given[i] = true;

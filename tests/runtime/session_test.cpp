@@ -60,4 +60,62 @@ TEST_CASE("many different shapes stay within the plan cache and give the same re
                n);
 }
 
+namespace {
+
+// Operators over both axes of x [M, N], whose kernels get their sizes from the plan.
+Model over_both_axes() {
+  Model m;
+  Builder b(m.graph, Composites::keep);
+  const Value x = b.input({DType::f32, {m.graph.dim("M"), m.graph.dim("N")}}, "x");
+  const Value turned = ops::transpose(x, std::vector<int64_t>{1, 0});
+  b.output(ops::matmul(x, turned), "product");
+  b.output(ops::softmax(x, 1), "softmax");
+  b.output(b.emit(op::cumsum, {x}, CumsumAttrs{}), "cumsum");
+  b.output(b.emit(op::concat, {x, x}, AxisAttrs{0}), "twice");
+  b.output(ops::sum(ops::relu(turned), {{0}, false}), "sums");
+  REQUIRE_OK(b.status());
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("C11: each axis is held to its own limit, not their product to the product of limits") {
+  const Model m = over_both_axes();
+  const std::vector<DimLimit> limits = {{"M", 4}, {"N", 4}};
+  Session limited = must(Session::create(m, {.max_dims = limits}));
+  const auto input = [](int64_t rows, int64_t columns) {
+    return std::vector<TensorData>{random_tensor({DType::f32, {rows, columns}}, 3)};
+  };
+  CHECK_ERROR(limited.run(input(2, 6)), Code::invalid_argument,
+              "input 'x': axis 1 is 6, above the limit of 4 for the dimension 'N'");
+  CHECK_ERROR(limited.run(input(5, 1)), Code::invalid_argument, "axis 0 is 5, above the limit");
+  CHECK_ERROR(limited.plan(std::vector<Shape>{{2, 6}}), Code::invalid_argument, "axis 1 is 6");
+  // At the limit, then below it, then at it again: nothing of the larger plan may be left over.
+  for (const auto& [rows, columns] : {std::pair{3, 2}, {4, 4}, {3, 2}, {1, 4}, {0, 3}, {4, 4}}) {
+    CAPTURE(rows);
+    CAPTURE(columns);
+    const auto in = input(rows, columns);
+    const auto got = must(limited.run(in));
+    Session fresh = must(Session::create(m, {.kernels = Kernels::reference}));
+    const auto want = must(fresh.run(in));
+    for (size_t i = 0; i < want.size(); ++i) CHECK(all_close(got[i], want[i], 1e-6, 1e-6));
+  }
+}
+
+TEST_CASE("limits name dimensions that the model has, and hold in training too") {
+  const Model m = small_mlp();
+  CHECK_ERROR(Session::create(m, {.max_dims = {{"M", 4}}}), Code::invalid_argument,
+              "for the dimension 'M'; the model's dimensions are 'N'");
+  CHECK_ERROR(Session::create(m, {.max_dims = {{"N", -1}}}), Code::invalid_argument, "below 0");
+  TrainerOptions o;
+  o.loss = cross_entropy_loss;
+  o.session.max_dims = {{"N", 4}};
+  Trainer t = must(Trainer::create(m, o));
+  CHECK_OK(t.step(two_clouds(4, 1)));
+  CHECK_ERROR(t.step(two_clouds(5, 1)), Code::invalid_argument,
+              "input 'x': axis 0 is 5, above the limit of 4 for the dimension 'N'");
+  o.session.max_dims = {{"batch", 4}};
+  CHECK_ERROR(Trainer::create(m, o), Code::invalid_argument, "for the dimension 'batch'");
+}
+
 }  // namespace hone::test

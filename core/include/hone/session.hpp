@@ -22,6 +22,12 @@ enum class Kernels : uint8_t {
   reference,  ///< The plain reference kernels only.
 };
 
+/// The largest extent that a named dimension of the inputs may have.
+struct DimLimit {
+  std::string name;  ///< As the model has it: "N" for an input of shape [N, 3].
+  int64_t max = 0;
+};
+
 struct SessionOptions {
   int threads =
       1;  ///< Threads that kernels may use, the caller's included. Ignored when `pool` is given.
@@ -33,6 +39,10 @@ struct SessionOptions {
   /// caller gives (inputs) and gets (outputs) is the caller's. A limit is kept by computing things
   /// again: results stay the same to the bit.
   int64_t memory_limit = 0;
+  /// Inputs with larger extents are refused before anything is planned for them, each axis by its
+  /// own limit: a small extent elsewhere does not make up for it. Dimensions without a limit are
+  /// free.
+  std::vector<DimLimit> max_dims = {};
 };
 
 /// `64_MiB` and the like, in bytes.
@@ -65,15 +75,16 @@ struct PlanInfo {
 /// session belongs to one thread at a time; one model may serve many sessions.
 class Session {
  public:
-  /// The model's weights are shared, not copied. Errors: unsupported, invalid_argument.
+  /// The model's weights are shared, not copied. Errors: unsupported, invalid_argument (a bad
+  /// option: which).
   static Result<Session> create(const Model& model, const SessionOptions& options = {});
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
   ~Session();
 
   /// Runs with inputs in the model's order; returns outputs in the model's order, freshly
-  /// allocated. Errors: invalid_argument (an input is missing, or has the wrong dtype or shape:
-  /// which, expected, got).
+  /// allocated. Errors: invalid_argument (an input is missing, or has the wrong dtype or shape,
+  /// or is above a limit: which, expected, got).
   Result<std::vector<TensorData>> run(std::span<const TensorData> inputs);
   /// By name, in any order. Names that the model does not have are an error.
   Result<std::vector<TensorData>> run(std::span<const NamedTensor> inputs);
