@@ -10,9 +10,11 @@
 #include "backends/cpu/onednn.hpp"
 #include "backends/cpu/onednn_threadpool.hpp"
 #include "backends/cpu/pointwise.hpp"
+#include "backends/cpu/vector_attention.hpp"
 #include "backends/cpu/vector_softmax.hpp"
 #include "backends/cpu/vector_update.hpp"
 #include "backends/cpu/xnnpack.hpp"
+#include "hone/special_ops.hpp"
 
 namespace hone {
 
@@ -72,6 +74,8 @@ constexpr Implementation kImplementations[] = {
     {Family::vector, &op::slice, cpu::accepts_channel_copy, nullptr, cpu::lower_channel_copy},
     {Family::vector, &op::adam_update, cpu::accepts_update, cpu::lower_update},
     {Family::vector, &op::sgd_update, cpu::accepts_update, cpu::lower_update},
+    {Family::vector, &op::scaled_dot_product_attention, cpu::accepts_attention,
+     cpu::lower_attention},
     {Family::vector, &op::softmax, cpu::vector_accepts_softmax, cpu::vector_lower_softmax},
     {Family::vector, &op::log_softmax, cpu::vector_accepts_softmax, cpu::vector_lower_softmax},
 #endif
@@ -84,6 +88,16 @@ class CpuBackend final : public Backend {
   explicit CpuBackend(Family only) : all_(false), only_(only) {}
 
   std::string_view name() const override { return "cpu"; }
+  bool writes_out(const OpDef& op, [[maybe_unused]] std::span<const TensorType* const> in,
+                  [[maybe_unused]] const Attrs& attrs, [[maybe_unused]] Mode mode) const override {
+    if (&op != &op::scaled_dot_product_attention) return false;
+#if HONE_HAVE_HIGHWAY
+    // The gradient is no match for products yet.
+    return mode == Mode::train || !cpu::attention_pays(in, attrs);
+#else
+    return true;
+#endif
+  }
   // What no implementation accepts runs on its reference kernel, among the others.
   bool claims(const Graph&, NodeId) const override { return true; }
   Status lower(Lowering& to, std::span<const NodeId> nodes) const override {

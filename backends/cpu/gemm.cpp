@@ -10,58 +10,21 @@
 #include "hwy/highway.h"
 
 #include "backends/cpu/gemm.hpp"
+// After highway.h: it is compiled for each target anew.
+#include "backends/cpu/gemm_tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace hone::cpu::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-// With 32 vector registers a 6 x 4 tile of C, four of B and one of A fit; with 16, a 6 x 2 tile.
-constexpr int64_t kRows = 6;
-#if HWY_TARGET <= HWY_AVX3 || HWY_TARGET_IS_NEON || HWY_TARGET_IS_SVE
-constexpr int64_t kVectors = 4;
-#else
-constexpr int64_t kVectors = 2;
-#endif
 
 int64_t PanelWidth() {
-  return kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
+  return kTileVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
 }
 
-// One tile: C[rows, width] = or += sum over k of a[k][row] * b[k][column]. `a` has kc groups of
-// kRows, `b` kc rows of a panel, ldb apart.
+// `a` has kc groups of kTileRows.
 template <int64_t R>
 HWY_INLINE void Tile(int64_t kc, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
                      int64_t ldb, float* HWY_RESTRICT c, int64_t ldc, int64_t width, bool add) {
-  const hn::ScalableTag<float> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  using V = hn::Vec<decltype(d)>;
-  V acc[R][kVectors];
-  for (int64_t r = 0; r < R; ++r)
-    for (int64_t v = 0; v < kVectors; ++v) acc[r][v] = hn::Zero(d);
-  for (int64_t k = 0; k < kc; ++k) {
-    V bv[kVectors];
-    for (int64_t v = 0; v < kVectors; ++v) bv[v] = hn::LoadU(d, b + v * lanes);
-    for (int64_t r = 0; r < R; ++r) {
-      const V av = hn::Set(d, a[r]);
-      for (int64_t v = 0; v < kVectors; ++v) acc[r][v] = hn::MulAdd(av, bv[v], acc[r][v]);
-    }
-    a += kRows;
-    b += ldb;
-  }
-  for (int64_t r = 0; r < R; ++r) {
-    float* row = c + r * ldc;
-    for (int64_t v = 0; v < kVectors; ++v) {
-      const int64_t at = v * lanes;
-      if (at + lanes <= width) {
-        const V old = add ? hn::LoadU(d, row + at) : hn::Zero(d);
-        hn::StoreU(hn::Add(old, acc[r][v]), d, row + at);
-      } else if (at < width) {
-        const size_t left = static_cast<size_t>(width - at);
-        const V old = add ? hn::LoadN(d, row + at, left) : hn::Zero(d);
-        hn::StoreN(hn::Add(old, acc[r][v]), d, row + at, left);
-      }
-    }
-  }
+  Tile<R, kTileVectors>(kc, ByColumns{a, kTileRows}, b, ldb, c, ldc, width, add);
 }
 
 void Strip(int64_t rows, int64_t kc, const float* a, const float* b, int64_t ldb, float* c,

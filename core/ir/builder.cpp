@@ -69,12 +69,20 @@ std::vector<Value> Builder::emit_all(const OpDef& op, std::span<const Value> inp
   }
   if (composites_ == Composites::keep)
     return append(op, std::move(ids), std::move(attrs), *out_types, 0);
-  if (!op.kernel) {
+  if (!op.kernel || writes_out(op, ids, attrs)) {
     if (op.decompose) return expand(op, ids, attrs, out_types->size());
     fail(unsupported("{} '{}': has no kernel", op.name, scope_));
     return {};
   }
   return append(op, std::move(ids), std::move(attrs), *out_types, 0);
+}
+
+bool Builder::writes_out(const OpDef& op, std::span<const ValueId> inputs,
+                         const Attrs& attrs) const {
+  if (!writes_out_ || !op.decompose) return false;
+  std::vector<const TensorType*> types;
+  for (ValueId id : inputs) types.push_back(id == kNone ? nullptr : &graph_.type(id));
+  return writes_out_(op, types, attrs);
 }
 
 bool Builder::may_fold(std::span<const ValueId> inputs, std::span<const TensorType> types) const {

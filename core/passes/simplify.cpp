@@ -76,6 +76,11 @@ void Rewriter::know_extents(Value v, const Extents& extents) {
     if ((*known.extents)[i] == kAnyExtent) (*known.extents)[i] = extents[i];
 }
 
+int64_t Rewriter::uses(Value v) const {
+  const auto known = uses_.find(v.id());
+  return known == uses_.end() ? 0 : known->second;
+}
+
 void Rewriter::count(std::string_view rule, int64_t times) { add_counts(report_, rule, times); }
 
 Facts Rewriter::facts(Value v) const {
@@ -226,6 +231,14 @@ Status rewrite(const Graph& old, std::span<const Facts> inputs, Rewriter& r) {
     map[i] = r.b.state(v.role, v.data, v.name);
     g.value(map[i].id()).trainable = v.trainable;
   }
+  std::vector<int64_t> uses(old.values.size());
+  const auto read = [&](ValueId v) {
+    if (v != kNone) ++uses[static_cast<size_t>(v)];
+  };
+  for (const Node& n : old.nodes)
+    for (ValueId v : n.inputs) read(v);
+  for (const GraphOutput& o : old.outputs) read(o.value);
+  for (const StateUpdate& u : old.updates) read(u.next);
   for (const Node& n : old.nodes) {
     std::vector<Value> in;
     for (ValueId v : n.inputs) in.push_back(v == kNone ? Value() : at(v));
@@ -235,6 +248,7 @@ Status rewrite(const Graph& old, std::span<const Facts> inputs, Rewriter& r) {
     HONE_TRY(r.b.status());
     for (size_t k = 0; k < n.outputs.size(); ++k) {
       at(n.outputs[k]) = outs[k];
+      r.add_uses(outs[k], uses[static_cast<size_t>(n.outputs[k])]);
       ValueInfo& info = g.value(outs[k].id());
       if (info.kind == ValueKind::node && info.name.empty())
         info.name = old.value(n.outputs[k]).name;

@@ -2,14 +2,10 @@
 // Rules for matrix products.
 #include <algorithm>
 
-#include "core/passes/simplify_rules.hpp"
+#include "core/passes/simplify_products.hpp"
 
 namespace hone {
 
-namespace {
-
-// What is left of a transpose once its last two axes are swapped by the product itself: nothing, or
-// one that leaves the last axis in its place. No value: the product had better not swap them.
 Value without_swap(Rewriter& r, Value v) {
   const Node* t = r.producer(v, op::transpose);
   if (!t) return {};
@@ -23,6 +19,8 @@ Value without_swap(Rewriter& r, Value v) {
              ? x
              : r.emit(op::transpose, {x}, PermAttrs{std::move(perm)});
 }
+
+namespace {
 
 Value transposed_operands(Rewriter& r, const Pending& p) {
   MatmulAttrs attrs = p.as<MatmulAttrs>();

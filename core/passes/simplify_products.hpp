@@ -45,4 +45,9 @@ Value recognise_shifted_norm(Rewriter& r, const Pending& p);
 Value scale_norm(Rewriter& r, const Pending& p);
 Value shift_norm(Rewriter& r, const Pending& p);
 
+/// What is left of a transpose once its last two axes are swapped by a product itself: nothing, or
+/// one that leaves the last axis in its place. No value: the product had better not swap them.
+Value without_swap(Rewriter& r, Value v);
+Value recognise_attention(Rewriter& r, const Pending& p);
+
 }  // namespace hone

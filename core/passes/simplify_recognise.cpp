@@ -191,6 +191,7 @@ Value recognise_hard_sigmoid(Rewriter& r, const Pending& p) {
 }
 
 constexpr SimplifyRule kRules[] = {
+    {&op::matmul, "attention recognised", recognise_attention},
     {&op::mul, "scales into normalisations", scale_norm},
     {&op::add, "biases into layer normalisations", shift_norm},
     {&op::mul, "normalisations recognised", recognise_norm},

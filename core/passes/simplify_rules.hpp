@@ -57,6 +57,9 @@ class Rewriter {
   /// Adds what is known of the extents of a value, whose rank is theirs.
   void know_extents(Value v, const Extents& extents);
   void count(std::string_view rule, int64_t times = 1);
+  /// How often the graph before reads what has become this value; 0 for what rules made since.
+  int64_t uses(Value v) const;
+  void add_uses(Value v, int64_t times) { uses_[v.id()] += times; }
 
  private:
   Value by_rule(const Pending& p);
@@ -66,6 +69,7 @@ class Rewriter {
   const SimplifyOptions& options_;
   SimplifyReport& report_;
   std::unordered_map<ValueId, Facts> facts_;
+  std::unordered_map<ValueId, int64_t> uses_;
   std::unordered_map<std::string, std::vector<Value>> emitted_;
   std::unordered_map<std::string, Value> constants_;
   int depth_ = 0;

@@ -275,6 +275,13 @@ Status check_limits(const Graph& g, std::span<const DimLimit> limits) {
   return {};
 }
 
+WritesOut writes_out(Kernels kernels, Mode mode) {
+  if (kernels == Kernels::reference) return {};
+  return [mode](const OpDef& op, std::span<const TensorType* const> in, const Attrs& attrs) {
+    return default_backend().writes_out(op, in, attrs, mode);
+  };
+}
+
 Result<Compiled*> Engine::infer_program(std::span<const TensorType> types) {
   for (const auto& c : infer_cache)
     if (std::equal(types.begin(), types.end(), c->types.begin(), c->types.end())) {
@@ -293,7 +300,10 @@ Result<Compiled*> Engine::infer_program(std::span<const TensorType> types) {
     shapes.push_back(types[i].shape);
   }
   bool depends_on_data = false;
-  auto concrete = specialise(g, shapes, {.mode = Mode::infer, .depends_on_data = &depends_on_data});
+  auto concrete = specialise(g, shapes,
+                             {.mode = Mode::infer,
+                              .writes_out = writes_out(options_.kernels, Mode::infer),
+                              .depends_on_data = &depends_on_data});
   auto c = std::make_unique<Compiled>();
   c->depends_on_data = depends_on_data;
   if (!depends_on_data) {

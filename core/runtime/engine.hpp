@@ -7,6 +7,7 @@
 #include "core/plan/program.hpp"
 #include "hone/profile.hpp"
 #include "hone/session.hpp"
+#include "hone/specialise.hpp"
 
 namespace hone {
 
@@ -179,5 +180,8 @@ Status check_extents(const Graph& g, ValueId input, const Shape& got,
                      std::span<const DimLimit> limits);
 /// Checks that the limits name dimensions of the graph. Errors: invalid_argument.
 Status check_limits(const Graph& g, std::span<const DimLimit> limits);
+
+/// What the kernels' backend wants written out.
+WritesOut writes_out(Kernels kernels, Mode mode);
 
 }  // namespace hone

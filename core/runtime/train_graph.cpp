@@ -2,6 +2,7 @@
 // The training step as one graph: specialise, append the loss, differentiate, clip, update.
 #include "core/runtime/train_graph.hpp"
 
+#include "core/runtime/engine.hpp"
 #include "hone/autodiff.hpp"
 #include "hone/ops.hpp"
 
@@ -209,8 +210,10 @@ Result<TrainGraph> build_train_graph(const Model& model, std::span<const Shape> 
                                      std::span<const std::pair<std::string, TensorType>> targets,
                                      const TrainerOptions& options, TrainForm form,
                                      Evaluate evaluate) {
+  const Mode mode = form == TrainForm::loss ? Mode::infer : Mode::train;
   HONE_ASSIGN(Graph g, specialise(model.graph, input_shapes,
-                                  {.mode = form == TrainForm::loss ? Mode::infer : Mode::train,
+                                  {.mode = mode,
+                                   .writes_out = writes_out(options.session.kernels, mode),
                                    .evaluate = std::move(evaluate)}));
   for (const auto& [name, type] : targets)
     if (g.find(name) != kNone)

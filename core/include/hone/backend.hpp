@@ -18,6 +18,7 @@
 
 #include "hone/op_attrs.hpp"
 #include "hone/op_table.hpp"
+#include "hone/specialise.hpp"
 #include "hone/thread_pool.hpp"
 
 namespace hone {
@@ -101,6 +102,12 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
+  /// Whether the operator, which has a kernel and a decomposition, had better be decomposed before
+  /// the graph comes to this backend. In training it would be differentiated too.
+  virtual bool writes_out(const OpDef&, std::span<const TensorType* const> /*in*/, const Attrs&,
+                          Mode) const {
+    return false;
+  }
   virtual bool claims(const Graph& g, NodeId node) const = 0;
   /// Lowers `region`: claimed nodes, adjacent in the schedule and in order.
   virtual Status lower(Lowering& to, std::span<const NodeId> region) const = 0;

@@ -2,6 +2,7 @@
 // Building of graphs: every node, whoever asks for it, is made by a Builder.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <unordered_map>
 
@@ -37,6 +38,11 @@ enum class Composites : uint8_t {
   expand,  ///< For specialised graphs: operators without a kernel are written out, and everything
            ///< is typed.
 };
+
+/// Whether an operator that has both a kernel and a decomposition had better be decomposed. Inputs
+/// that are left out are null.
+using WritesOut =
+    std::function<bool(const OpDef&, std::span<const TensorType* const> in, const Attrs&)>;
 
 /// Records nodes into a graph. A subclass may also run them (see runtime). The graph must outlive
 /// the builder.
@@ -91,12 +97,15 @@ class Builder {
   /// Nodes whose inputs are all constant are run at once when their outputs take at most this many
   /// bytes; 0: never.
   void set_fold_limit(int64_t bytes) { fold_limit_ = bytes; }
+  /// With Composites::expand: what is decomposed though it has a kernel. Empty: nothing.
+  void set_writes_out(WritesOut writes_out) { writes_out_ = std::move(writes_out); }
 
  protected:
   /// Called when a node has been appended (not for folded or decomposed ones).
   virtual Status appended(NodeId) { return {}; }
 
  private:
+  bool writes_out(const OpDef& op, std::span<const ValueId> inputs, const Attrs& attrs) const;
   bool may_fold(std::span<const ValueId> inputs, std::span<const TensorType> types) const;
   std::vector<Value> fold(const OpDef& op, std::span<const ValueId> inputs, const Attrs& attrs,
                           std::span<const TensorType> types);
@@ -111,6 +120,7 @@ class Builder {
   std::string scope_;
   int32_t region_ = 0;
   int64_t fold_limit_ = 0;
+  WritesOut writes_out_;
   int depth_ = 0;
   std::unordered_map<ValueId, TensorData> known_;
 };

@@ -10,8 +10,9 @@ namespace hone {
 
 struct SimplifyOptions {
   /// Also replace spelled-out formulas (layer and RMS normalisation, GELU, SiLU, sigmoid, hard
-  /// swish, hard sigmoid) by the operators they stand for. These compute in another order, so that
-  /// results may differ in the last bits; all other rules keep every bit of an output.
+  /// swish, hard sigmoid, attention) by the operators they stand for. These compute in another
+  /// order, so that results may differ in the last bits; all other rules keep every bit of an
+  /// output.
   bool recognise = true;
   /// Nodes whose inputs are all constant are run now when their outputs take at most this many
   /// bytes; equal constants of at most this many bytes become one.

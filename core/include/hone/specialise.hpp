@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "hone/graph.hpp"
+#include "hone/builder.hpp"
 
 namespace hone {
 
@@ -21,6 +21,8 @@ struct SpecialiseOptions {
   Mode mode = Mode::infer;
   /// Values computed from constants alone are computed now when they take at most this many bytes.
   int64_t fold_limit_bytes = 64 << 10;
+  /// Operators that are written out though they have a kernel.
+  WritesOut writes_out = {};
   /// Asked where the shapes of what follows, a branch or a number of iterations depend on a value.
   /// The result then holds for such data only.
   Evaluate evaluate = {};
