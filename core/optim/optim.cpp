@@ -145,7 +145,7 @@ Result<double> clip_grad_norm(std::span<const Tensor> parameters, double max_nor
   const Tensor scale = (max_norm / (norm + 1e-6)).minimum(Tensor::scalar(1));
   if (!scale.ok()) return scale.status();
   for (const Tensor& p : parameters)
-    if (p.grad().defined()) p.grad().mul_(scale.to(p.dtype()));
+    if (p.grad().defined()) p.grad().mul_(scale.to(p.grad().dtype()));
   return norm.item<double>();
 }
 
