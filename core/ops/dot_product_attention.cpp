@@ -100,8 +100,9 @@ struct Written {
     return ops::reshape(x, {e.batch, e.kv_heads, rows, x.shape()[3]});
   }
   Value scores() const {
-    const Value product = ops::matmul(by_queries(0) * e.scale, operand(1), {false, true});
-    return masked(ops::reshape(product, e.scores()));
+    // The scale comes after the product, where it becomes one step with an added mask.
+    const Value product = ops::matmul(by_queries(0), operand(1), {false, true});
+    return masked(ops::reshape(product, e.scores()) * e.scale);
   }
   // Back to the order and type of input `like`.
   Value result(Value x, int like, int64_t heads, int64_t tokens) const {
