@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "hone/status.hpp"
 
@@ -42,6 +43,27 @@ int64_t resident_bytes();
 /// translation. Only whole large pages inside the range are asked for, so no more memory becomes
 /// resident.
 void prefer_large_pages(void* p, int64_t bytes);
+
+/// Whether the bytes lie in a mapped file: one that MappedFile::open or map_spill_file has mapped.
+bool is_mapped(const void* p, int64_t bytes);
+
+/// Takes the pages beneath [p, p + bytes) of a mapped file out of memory; the next access brings
+/// them back from the file. What was written to a spill file stays written. Elsewhere it does
+/// nothing.
+void release_pages(const void* p, int64_t bytes);
+
+/// Tells the system that pages of a mapped file will be read soon.
+void expect_pages(const void* p, int64_t bytes);
+
+/// A new file of `bytes` zeros in `folder`, mapped for reading and writing. It has no name, and
+/// goes when the last owner goes. Its space on the disk is taken at once, so that later writes do
+/// not fail.
+struct SpillFile {
+  void* data = nullptr;
+  std::shared_ptr<const void> owner;
+};
+/// Errors: not_found (no such folder), io_error (no permission, disk full), out_of_memory.
+Result<SpillFile> map_spill_file(const std::string& folder, int64_t bytes);
 
 enum class Stream : uint8_t { out, error };
 

@@ -100,7 +100,11 @@ Result<hone::TrainerOptions> options_of(const hone_trainer_options& o) {
   if (o.trainable) out.trainable = o.trainable;
   out.seed = o.seed;
   out.session.threads = std::max<int32_t>(1, o.threads);
-  if (o.struct_size >= sizeof(hone_trainer_options)) out.session.memory_limit = o.memory_limit;
+  // Fields that came later are there when the caller's struct has room for them.
+  if (o.struct_size >= offsetof(hone_trainer_options, spill_folder))
+    out.session.memory_limit = o.memory_limit;
+  if (o.struct_size >= sizeof(hone_trainer_options) && o.spill_folder)
+    out.spill_folder = o.spill_folder;
   return out;
 }
 

@@ -115,6 +115,9 @@ void report(const Args& a, const Timing& t, const PlanInfo& plan, const SessionO
   table.add(
       {"plan: weights", bytes_text(plan.state_bytes) + (a.train ? " with optimizer state" : "")});
   table.add({"plan: packed copies", bytes_text(plan.packed_bytes)});
+  if (plan.file_bytes > 0)
+    table.add({"plan: in files", bytes_text(plan.file_bytes) + ", at most " +
+                                     bytes_text(plan.window_bytes) + " of it in memory at a time"});
   if (plan.limit_bytes > 0)
     table.add({"plan: of the memory limit",
                bytes_text(plan.peak_bytes) + " of " + bytes_text(plan.limit_bytes) +

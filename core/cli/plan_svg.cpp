@@ -292,7 +292,9 @@ class Picture {
     };
     band(parameters, "parameters", "parameters and buffers");
     band(info_.optimizer_bytes, "optimizer", "optimizer state");
-    band(fixed_ - info_.state_bytes, "other", "packed weights and results");
+    band(fixed_ - info_.state_bytes, "other",
+         info_.file_bytes > 0 ? "packed weights, results, read from files"
+                              : "packed weights and results");
     stack();
     out_ += box(kLeft, sum_top(), kPlotWidth, kSumHeight, "frame");
     out_ += vertical_text("memory in use", sum_top() + kSumHeight / 2);

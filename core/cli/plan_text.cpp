@@ -77,7 +77,10 @@ Rows totals(const PlanView& view) {
   line("parameters and buffers", p.state_bytes - p.optimizer_bytes);
   if (view.detail.trains) line("optimizer state", p.optimizer_bytes);
   if (p.packed_bytes > 0) line("weights in a kernel's layout", p.packed_bytes);
-  const int64_t rest = fixed_bytes(p) - p.state_bytes - p.packed_bytes;
+  if (p.file_bytes > 0)
+    line("weights and states in files", p.window_bytes,
+         format("the most at a time, of {}", bytes_text(p.file_bytes)));
+  const int64_t rest = fixed_bytes(p) - p.state_bytes - p.packed_bytes - p.window_bytes;
   if (rest > 0) line("results and other plans", rest);
   const double over = p.lower_bound_bytes > 0
                           ? 100 * static_cast<double>(p.arena_bytes - p.lower_bound_bytes) /

@@ -28,6 +28,8 @@ struct Args {
   bool nesterov = false;
   int64_t batch = 32, steps = 0, epochs = 0, warmup = 0, val_every = 0, checkpoint_every = 0;
   int64_t accumulate = 1, micro_batches = 1;
+  std::string spill;
+  bool frozen_eval = false;
   uint64_t seed = 0;
   DeviceArgs device;
   ProfileArgs profile;
@@ -146,6 +148,8 @@ class Run {
     options.trainable = a_.trainable;
     options.seed = a_.seed;
     options.micro_batches = static_cast<int>(a_.micro_batches);
+    options.spill_folder = a_.spill;
+    options.frozen_in_eval = a_.frozen_eval;
     if (a_.accumulate > 1 || a_.micro_batches > 1) {
       HONE_ASSIGN(options.count_targets, parse_target_count(a_.loss));
     }
@@ -231,6 +235,7 @@ class Run {
                 bytes_text(plan.peak_bytes).c_str(), bytes_text(plan.limit_bytes).c_str(),
                 bytes_text(plan.state_bytes).c_str(),
                 bytes_text(plan.peak_bytes - plan.state_bytes).c_str());
+    if (plan.file_bytes > 0) std::printf("%s stay in files; ", bytes_text(plan.file_bytes).c_str());
     if (plan.repeated_steps == 0)
       std::printf("nothing needs to be computed twice\n");
     else
@@ -424,6 +429,12 @@ void add_train(CLI::App& app, Action& action) {
                 "Batches whose gradients make one update, weighted by their numbers of targets")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
+  c->add_flag("--frozen-eval", a.frozen_eval,
+              "What lies before the first trained parameter runs as in inference: batch norms use "
+              "their running statistics, dropout passes all");
+  c->add_option("--spill", a.spill,
+                "Folder in which optimizer state may lie where --memory-limit cannot be kept "
+                "otherwise: same results, slower steps");
   c->add_option(
        "--micro-batches", a.micro_batches,
        "Parts into which each batch is cut, for less memory; same meaning, other rounding; "

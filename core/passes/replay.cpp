@@ -40,7 +40,8 @@ constexpr int64_t kSmall = 64;
 
 }  // namespace
 
-Replay::Replay(const Graph& model, Mode mode) : model_(model), mode_(mode) {
+Replay::Replay(const Graph& model, const SpecialiseOptions& options)
+    : model_(model), mode_(options.mode), frozen_in_eval_(options.frozen_in_eval) {
   const int frame = add_frame(model, "");
   for (const Node& n : model.nodes) items_.push_back({frame, &n, nullptr});
 }
@@ -65,6 +66,7 @@ void Replay::begin(Builder& b) {
   }
   fixed_.clear();
   fed_.clear();
+  trained_.clear();
 }
 
 SlotId Replay::new_slot(Slot s) {
@@ -192,9 +194,25 @@ Result<Replay::Done> Replay::replay(const Item& item) {
   return Done::yes;
 }
 
+bool Replay::takes_training_form(const Node& n, std::span<const Value> inputs) {
+  if (mode_ != Mode::train || !n.op->training) return false;
+  if (!frozen_in_eval_) return true;
+  const Graph& g = b_->graph();
+  const auto trained = [&](ValueId v) { return v != kNone && trained_[static_cast<size_t>(v)]; };
+  while (trained_.size() < g.values.size()) {
+    const ValueInfo& v = g.values[trained_.size()];
+    bool depends = v.kind == ValueKind::state && v.role == StateRole::parameter && v.trainable &&
+                   is_float(v.type.dtype);
+    if (v.kind == ValueKind::node)
+      for (ValueId in : g.node(v.producer).inputs) depends |= trained(in);
+    trained_.push_back(depends);
+  }
+  return std::any_of(inputs.begin(), inputs.end(), [&](const Value& v) { return trained(v.id()); });
+}
+
 Result<std::vector<Value>> Replay::emit(const Node& n, std::span<const Value> inputs) {
   std::vector<Value> outs;
-  if (mode_ == Mode::train && n.op->training) {
+  if (takes_training_form(n, inputs)) {
     std::vector<ValueId> ids;
     for (const Value& v : inputs) ids.push_back(v.id());
     TrainingCtx c(*b_, ids, n.attrs, n.outputs.size(), label(n));

@@ -19,7 +19,7 @@ using SlotId = int32_t;  ///< Index of a value of any graph that is being replay
 
 class Replay {
  public:
-  Replay(const Graph& model, Mode mode);
+  Replay(const Graph& model, const SpecialiseOptions& options);
 
   /// Checks the input shapes against the model's and binds the named dimensions. Errors:
   /// invalid_argument (which input, which axis, both numbers).
@@ -111,6 +111,7 @@ class Replay {
   Result<Done> process(Items::iterator at);
   Result<Done> replay(const Item& item);
   Result<std::vector<Value>> emit(const Node& n, std::span<const Value> inputs);
+  bool takes_training_form(const Node& n, std::span<const Value> inputs);
   Result<Done> unfold_if(Items::iterator at);
   Result<Done> start_loop(Items::iterator at);
   Result<Done> start_scan(Items::iterator at);
@@ -123,6 +124,9 @@ class Replay {
 
   const Graph& model_;
   Mode mode_;
+  bool frozen_in_eval_;
+  std::vector<char>
+      trained_;  // by value of the new graph: whether it depends on a trained parameter
   Builder* b_ = nullptr;
   size_t max_nodes_ = 0;
   std::vector<Slot> slots_;

@@ -63,7 +63,7 @@ void TrainingCtx::update(int input, Value next) {
 
 Result<Graph> specialise(const Graph& model, std::span<const Shape> input_shapes,
                          const SpecialiseOptions& options) {
-  Replay replay(model, options.mode);
+  Replay replay(model, options);
   HONE_TRY(replay.bind(input_shapes));
   Graph g;
   g.name = model.name;

@@ -254,7 +254,7 @@ Result<Value> Replay::stack(const Run& run, size_t k) {
 Result<TensorType> Replay::empty_element(const Run& run, size_t k) {
   Graph g;
   Builder b(g);
-  Replay body(*run.body, Mode::infer);
+  Replay body(*run.body, SpecialiseOptions{});
   body.begin(b);
   size_t next = 0;
   const auto give = [&](Value v) { body.set_value(body.slot(run.body->inputs[next++]), v); };

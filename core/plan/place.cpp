@@ -274,12 +274,32 @@ Status place_smallest(Program& p) {
   return {};
 }
 
-Result<Program> replanned(const Program& p, int64_t limit) {
+int64_t window_bytes(const Graph& g, std::span<const Step> steps, std::span<const Buffer> buffers,
+                     const PagedStates* paged) {
+  if (!paged || paged->empty()) return 0;
+  std::vector<int64_t> size(buffers.size(), 0);
+  for (size_t i = 0; i < buffers.size(); ++i)
+    if (buffers[i].kind == BufferKind::state && paged->count(g.value(buffers[i].value).name) > 0)
+      size[i] = paged_size(buffers[i].bytes);
+  int64_t most = 0;
+  for (const Step& s : steps) {
+    std::set<BufferId> used(s.reads.begin(), s.reads.end());
+    used.insert(s.writes.begin(), s.writes.end());
+    used.erase(kNone);
+    int64_t sum = 0;
+    for (BufferId b : used) sum += size[static_cast<size_t>(b)];
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+Result<Program> replanned(const Program& p, int64_t limit, const PagedStates* paged) {
   if (!p.base) return internal("a program without a base cannot be planned anew");
   Program out;
   out.steps = p.base->steps;
   out.buffers = p.base->buffers;
-  HONE_TRY(place(out, limit == kNoLimit ? kNoLimit : limit - p.packed_bytes));
+  out.window_bytes = window_bytes(p.graph, out.steps, out.buffers, paged);
+  HONE_TRY(place(out, limit == kNoLimit ? kNoLimit : limit - p.packed_bytes - out.window_bytes));
   out.packed_bytes = p.packed_bytes;
   out.gave_up_packing = p.gave_up_packing;
   out.flops = p.flops;

@@ -61,12 +61,13 @@ class Preparer final : public Lowering {
     for (const Step& s : p_.steps) p_.flops += s.flops;
     repeat_marked(p_);
     if (options_.keep_base) p_.base = std::make_shared<Base>(Base{p_.steps, p_.buffers});
+    p_.window_bytes = window_bytes(p_.graph, p_.steps, p_.buffers, options_.paged);
     const int64_t limit = options_.memory_limit;
     if (options_.smallest) {
       HONE_TRY(place_smallest(p_));
       return std::move(p_);
     }
-    HONE_TRY(place(p_, limit == kNoLimit ? kNoLimit : limit - p_.packed_bytes));
+    HONE_TRY(place(p_, limit == kNoLimit ? kNoLimit : limit - p_.packed_bytes - p_.window_bytes));
     return std::move(p_);
   }
 
@@ -308,8 +309,9 @@ class Preparer final : public Lowering {
 }  // namespace
 
 Result<Program> prepare(Graph graph, const PrepareOptions& options) {
-  if (options.memory_limit == kNoLimit || !options.pack)
-    return Preparer(std::move(graph), options, options.pack).run();
+  const bool pack = options.pack && (!options.paged || options.paged->empty());
+  if (options.memory_limit == kNoLimit || !pack)
+    return Preparer(std::move(graph), options, pack).run();
   Preparer packing(graph, options, true);
   Result<Program> p = packing.run();
   // Packed copies are the first to go when memory is short.

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <limits>
+#include <set>
+#include <string>
 
 #include "core/plan/arena.hpp"
 #include "hone/backend.hpp"
@@ -57,6 +59,7 @@ struct Program {
   ArenaPlan arena;
   Repeats repeats;
   int64_t packed_bytes = 0;
+  int64_t window_bytes = 0;          ///< The most bytes of paged states that one step uses.
   bool gave_up_packing = false;      ///< Packed copies were welcome but did not fit.
   double flops = 0;                  ///< Of each step once.
   std::shared_ptr<const Base> base;  ///< With PrepareOptions::keep_base.
@@ -64,14 +67,21 @@ struct Program {
 
 inline constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
+/// Names of states whose content lies in a file: it counts only while a step uses it.
+using PagedStates = std::set<std::string, std::less<>>;
+
+/// What a paged state of so many bytes takes while it is used: whole pages.
+constexpr int64_t paged_size(int64_t bytes) { return round_up(bytes, 4096) + 4096; }
+
 struct PrepareOptions {
   const Backend* backend = nullptr;  ///< Null: reference kernels only.
   int threads = 1;
   int64_t memory_limit =
-      kNoLimit;            ///< Bytes of arena and packed weights; met by running steps again.
-  bool keep_base = false;  ///< For `replan`.
-  bool pack = true;        ///< Whether weights may be copied into a kernel's own layout.
-  bool smallest = false;   ///< The smallest arena that can be found, in place of a limit.
+      kNoLimit;  ///< Bytes of arena, packed weights and window; met by running steps again.
+  const PagedStates* paged = nullptr;  ///< Null: none. Copied weights would undo it: none are made.
+  bool keep_base = false;              ///< For `replan`.
+  bool pack = true;       ///< Whether weights may be copied into a kernel's own layout.
+  bool smallest = false;  ///< The smallest arena that can be found, in place of a limit.
 };
 
 /// Order in which the nodes run: the graph's own, with state updates moved up to where their inputs
@@ -95,7 +105,12 @@ Status place_smallest(Program& program);
 
 /// A program with a base, planned for another limit (as PrepareOptions::memory_limit). What does
 /// not depend on the plan, graph and packs, is left out. Errors: out_of_memory.
-Result<Program> replanned(const Program& program, int64_t limit);
+Result<Program> replanned(const Program& program, int64_t limit,
+                          const PagedStates* paged = nullptr);
+
+/// The most bytes of paged states that one of the steps uses.
+int64_t window_bytes(const Graph& g, std::span<const Step> steps, std::span<const Buffer> buffers,
+                     const PagedStates* paged);
 
 /// The plan as a table: peak, bound, and the buffers by size with their lifetimes.
 std::string describe_plan(const Program& program, int max_rows = 20);

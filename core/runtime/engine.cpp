@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/base/platform.hpp"
 #include "core/runtime/profiler.hpp"
 #include "core/runtime/staged.hpp"
 #include "hone/specialise.hpp"
@@ -115,7 +116,7 @@ Status Engine::bind(Compiled& c) {
     arena_ = TensorData();  // first give back, then take: the two need not fit together
     HONE_ASSIGN(arena_, TensorData::allocate({DType::u8, {c.program.arena.bytes}}));
   }
-  if (c.arena == nullptr || c.arena != arena_.data()) HONE_TRY(resolve(c));
+  if (c.arena == nullptr || c.arena != arena_.data() || c.moves != moves_) HONE_TRY(resolve(c));
   if (c.packed_version == states_.version()) return {};
   for (size_t i = 0; i < c.program.packs.size(); ++i) {
     const Pack& pack = c.program.packs[i];
@@ -172,17 +173,29 @@ Status Engine::resolve(Compiled& c) {
     for (BufferId id : p.steps[i].writes) HONE_TRY(place(id));
   }
   c.arena = arena;
+  c.moves = moves_;
+  note_releases(c);
   return {};
 }
 
 namespace {
+
+void release(const Compiled& c, size_t step) {
+  for (size_t i = c.first_release[step]; i < c.first_release[step + 1]; ++i)
+    platform::release_pages(c.releases[i].data, c.releases[i].bytes);
+  if (step + 2 < c.first_release.size())
+    for (size_t i = c.first_release[step + 1]; i < c.first_release[step + 2]; ++i)
+      platform::expect_pages(c.releases[i].data, c.releases[i].bytes);
+}
 
 Status run_step(const Compiled& c, size_t i, std::byte* arena, ThreadPool& pool) {
   const Step& s = c.program.steps[i];
   const std::span<void* const> operands(c.operands.data() + c.first_operand[i],
                                         s.reads.size() + s.writes.size());
   const int64_t scratch = c.program.scratch_offsets[i];
-  return s.kernel->run({operands, scratch < 0 ? nullptr : arena + scratch, pool});
+  HONE_TRY(s.kernel->run({operands, scratch < 0 ? nullptr : arena + scratch, pool}));
+  if (!c.first_release.empty()) release(c, i);
+  return {};
 }
 
 }  // namespace
@@ -213,13 +226,16 @@ PlanInfo Engine::info(const Compiled& c) const {
   out.arena_bytes = p.arena.bytes;
   out.lower_bound_bytes = p.arena.lower_bound;
   out.packed_bytes = p.packed_bytes;
-  out.state_bytes = states_.bytes();
-  for (const StateStore::Entry& e : states_.entries())
-    if (e.role == StateRole::optimizer) out.optimizer_bytes += e.data.bytes();
+  for (const StateStore::Entry& e : states_.entries()) {
+    const bool in_file = paged_.count(e.name) > 0;
+    (in_file ? out.file_bytes : out.state_bytes) += e.data.bytes();
+    if (e.role == StateRole::optimizer && !in_file) out.optimizer_bytes += e.data.bytes();
+  }
+  out.window_bytes = p.window_bytes;
   out.held_bytes = c.reserved + kept_bytes;
   // The arena is as large as the largest of the programs needs it.
-  out.peak_bytes =
-      out.arena_bytes + lasting_bytes() + std::max(cached_bytes(), p.packed_bytes + c.reserved);
+  out.peak_bytes = out.arena_bytes + lasting_bytes() + p.window_bytes +
+                   std::max(cached_bytes(), p.packed_bytes + c.reserved);
   out.limit_bytes = options_.memory_limit;
   out.repeated_steps = p.repeats.runs;
   out.extra_time = p.repeats.extra_time;

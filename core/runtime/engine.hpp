@@ -46,6 +46,14 @@ struct Compiled {
   std::vector<TensorData> packed;
   uint64_t packed_version = 0;
   const std::byte* arena = nullptr;  ///< The arena the pointers were resolved against.
+  uint64_t moves = 0;                ///< What Engine::moves_ was then.
+  /// Bytes in files, to be released when a step is done with them: from first_release[step] on.
+  struct Release {
+    const void* data;
+    int64_t bytes;
+  };
+  std::vector<Release> releases;
+  std::vector<size_t> first_release;  ///< For each step and one more; empty without releases.
 
   std::vector<const void*> input_pointers;  ///< Filled by the owner before a run.
   std::vector<void*> output_pointers;
@@ -98,8 +106,25 @@ class Engine {
   /// `prepare`.
   Result<std::unique_ptr<Compiled>> compile(Graph graph, const CompileOptions& options);
   Result<std::unique_ptr<Compiled>> compile(Graph graph) { return compile(std::move(graph), {}); }
-  /// What the program would be within another limit (0: none). Errors: out_of_memory.
-  Result<Program> planned(const Compiled& c, int64_t limit) const;
+  /// What the program would be within another limit (0: none), with these states in files. Errors:
+  /// out_of_memory.
+  Result<Program> planned(const Compiled& c, int64_t limit, const PagedStates& paged) const;
+  Result<Program> planned(const Compiled& c, int64_t limit) const {
+    return planned(c, limit, paged_);
+  }
+  /// States that a program may leave in files, smallest first; those that are there already are not
+  /// among them.
+  std::vector<std::string> pageable(const Graph& g, const PagedStates& paged) const;
+  /// From now on these states lie in files, the others in memory. Errors: as
+  /// platform::map_spill_file, out_of_memory; nothing has changed then.
+  Status set_paged(PagedStates paged);
+  const PagedStates& paged() const { return paged_; }
+  /// Room for a state: in a file if it is to lie there. Errors: as above.
+  Result<TensorData> state_zeros(std::string_view name, const TensorType& type) const;
+  /// Where optimizer state may lie (TrainerOptions::spill_folder).
+  std::string spill_folder;
+  /// To be called when the bytes of a state lie elsewhere.
+  void moved() { ++moves_; }
   /// Gives the program another plan of it.
   Status adopt(Compiled& c, Program plan) const;
 
@@ -107,7 +132,8 @@ class Engine {
   struct Least {
     int64_t total = 0;  ///< The smallest memory limit that works.
     int64_t arena = 0, packed = 0;
-    std::string where;  ///< The step with the most live bytes.
+    int64_t in_files = 0;  ///< Of what could be in memory.
+    std::string where;     ///< The step with the most live bytes.
   };
   Result<Least> least(const Graph& graph, const CompileOptions& options) const;
   /// What the states take, by role.
@@ -120,7 +146,9 @@ class Engine {
   Status refusal(const Least& least, const Shares& shares, std::string_view advice) const;
 
   /// Bytes that are in use whatever program runs: states, what the owner keeps beside them.
-  int64_t lasting_bytes() const { return states_.bytes() + kept_bytes; }
+  int64_t lasting_bytes() const { return lasting_bytes(paged_); }
+  /// The same with these states in files.
+  int64_t lasting_bytes(const PagedStates& paged) const;
   int64_t kept_bytes = 0;
   /// These and what cached programs keep.
   int64_t fixed_bytes() const { return lasting_bytes() + cached_bytes(); }
@@ -156,6 +184,13 @@ class Engine {
   Status resolve(Compiled& c);
   PrepareOptions how_to_prepare() const;
   Result<Program> prepare_within(const Graph& graph, const CompileOptions& options);
+  Result<Program> prepare_paged(const Graph& graph, const CompileOptions& options);
+  /// Bytes of states in files that are not in the store yet.
+  int64_t unborn_bytes(const Graph& g, const PagedStates& paged) const;
+  Result<Least> least(const Graph& graph, const CompileOptions& options,
+                      const PagedStates& paged) const;
+  bool may_page(const ValueInfo& state) const;
+  void note_releases(Compiled& c) const;
   int64_t cached_bytes() const;
   static void index_operands(Compiled& c);
   Status keep_limit(Compiled& c);
@@ -168,6 +203,8 @@ class Engine {
   std::unique_ptr<Staged> staged_;
   std::unique_ptr<Profiler> profiler_;
   uint64_t profiles_ = 0;  // started so far
+  PagedStates paged_;
+  uint64_t moves_ = 1;
   TensorData arena_;
   uint64_t clock_ = 0;
 };

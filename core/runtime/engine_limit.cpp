@@ -27,11 +27,13 @@ PrepareOptions Engine::how_to_prepare() const {
 // Within the limit, giving up the other programs where it must be.
 Result<Program> Engine::prepare_within(const Graph& graph, const CompileOptions& options) {
   PrepareOptions o = how_to_prepare();
+  o.paged = &paged_;
   o.keep_base = options.replans;
   if (options_.memory_limit == 0) return prepare(graph, o);
   const auto attempt = [&](int64_t others) {
-    o.memory_limit = std::max<int64_t>(
-        0, options_.memory_limit - lasting_bytes() - options.added - options.reserved - others);
+    o.memory_limit =
+        std::max<int64_t>(0, options_.memory_limit - lasting_bytes() - options.added +
+                                 unborn_bytes(graph, paged_) - options.reserved - others);
     return prepare(graph, o);
   };
   Result<Program> p = attempt(std::max(cached_bytes(), options.beside));
@@ -39,19 +41,23 @@ Result<Program> Engine::prepare_within(const Graph& graph, const CompileOptions&
     for (auto* cache : caches) cache->clear();
     p = attempt(options.beside);
   }
+  if (!p.ok() && p.status().code() == Code::out_of_memory) p = prepare_paged(graph, options);
   if (p.ok() || p.status().code() != Code::out_of_memory || options.advice.empty()) return p;
   HONE_ASSIGN(const Least smallest, least(graph, options));
   return refusal(smallest, shares(), options.advice);
 }
 
-Result<Program> Engine::planned(const Compiled& c, int64_t limit) const {
+Result<Program> Engine::planned(const Compiled& c, int64_t limit, const PagedStates& paged) const {
   const int64_t room =
-      limit == 0 ? kNoLimit : std::max<int64_t>(0, limit - lasting_bytes() - c.reserved - c.beside);
-  if (!c.program.gave_up_packing) {
-    Result<Program> p = replanned(c.program, room);
-    if (p.ok() || p.status().code() != Code::out_of_memory || c.program.packed_bytes == 0) return p;
+      limit == 0 ? kNoLimit
+                 : std::max<int64_t>(0, limit - lasting_bytes(paged) - c.reserved - c.beside);
+  const bool packs = c.program.packed_bytes > 0;
+  if (!c.program.gave_up_packing && (paged.empty() || !packs)) {
+    Result<Program> p = replanned(c.program, room, &paged);
+    if (p.ok() || p.status().code() != Code::out_of_memory || !packs) return p;
   }
   PrepareOptions o = how_to_prepare();
+  o.paged = &paged;
   o.keep_base = true;
   o.memory_limit = room;
   return prepare(c.program.graph, o);
@@ -69,24 +75,36 @@ Status Engine::keep_limit(Compiled& c) {
   const bool cached =
       std::any_of(caches.begin(), caches.end(), [&](auto* all) { return holds(*all); });
   const int64_t own = cached ? 0 : c.program.packed_bytes + c.reserved;
-  if (cached && fixed_bytes() + c.program.arena.bytes > limit)
+  const int64_t while_running = c.program.arena.bytes + c.program.window_bytes;
+  if (cached && fixed_bytes() + while_running > limit)
     for (auto* cache : caches)
       cache->erase(std::remove_if(cache->begin(), cache->end(),
                                   [&](const auto& p) { return p.get() != &c; }),
                    cache->end());
-  if (cached && c.program.base && fixed_bytes() + c.program.arena.bytes > limit) {
+  if (cached && c.program.base && fixed_bytes() + while_running > limit) {
     HONE_ASSIGN(Program plan, planned(c, limit));
     HONE_TRY(adopt(c, std::move(plan)));
   }
   if (arena_.defined() && arena_.bytes() > c.program.arena.bytes &&
-      fixed_bytes() + own + arena_.bytes() > limit)
+      fixed_bytes() + own + c.program.window_bytes + arena_.bytes() > limit)
     arena_ = TensorData();
   return {};
 }
 
 Result<Engine::Least> Engine::least(const Graph& graph, const CompileOptions& options) const {
+  HONE_ASSIGN(Least in_memory, least(graph, options, paged_));
+  PagedStates all = paged_;
+  for (std::string& name : pageable(graph, paged_)) all.insert(std::move(name));
+  if (all.size() == paged_.size()) return in_memory;
+  HONE_ASSIGN(Least in_files, least(graph, options, all));
+  return in_files.total < in_memory.total ? in_files : in_memory;
+}
+
+Result<Engine::Least> Engine::least(const Graph& graph, const CompileOptions& options,
+                                    const PagedStates& paged) const {
   PrepareOptions o = how_to_prepare();
   o.smallest = true;
+  o.paged = &paged;
   HONE_ASSIGN(Program p, prepare(graph, o));
   if (p.packed_bytes > 0) {  // the first to go when memory is short
     o.pack = false;
@@ -96,8 +114,10 @@ Result<Engine::Least> Engine::least(const Graph& graph, const CompileOptions& op
   Least out;
   out.arena = p.arena.bytes;
   out.packed = p.packed_bytes;
-  out.total =
-      lasting_bytes() + options.added + options.reserved + options.beside + out.arena + out.packed;
+  const int64_t unborn = unborn_bytes(graph, paged);
+  out.in_files = states_.bytes() + kept_bytes - lasting_bytes(paged) + unborn;
+  out.total = lasting_bytes(paged) + options.added - unborn + options.reserved + options.beside +
+              out.arena + out.packed + p.window_bytes;
   const PlanDetail detail = plan_detail(p);
   if (detail.peak_step >= 0) out.where = detail.steps[static_cast<size_t>(detail.peak_step)].name;
   return out;
@@ -123,6 +143,8 @@ Status Engine::refusal(const Least& least, const Shares& shares, std::string_vie
   if (shares.optimizer > 0) text += format("optimizer state {}, ", bytes_text(shares.optimizer));
   text += format("what is computed and scratch {}", bytes_text(least.arena));
   if (!least.where.empty()) text += format(" (the most at {})", least.where);
+  if (least.in_files > 0)
+    text += format(", all but {} of it in memory", bytes_text(least.in_files));
   if (least.packed > 0)
     text += format(", weights in a kernel's layout {}", bytes_text(least.packed));
   return Status(Code::out_of_memory, text + "; " + std::string(advice));

@@ -142,10 +142,15 @@ Result<std::vector<TensorType>> Session::output_types(std::span<const Shape> inp
 
 Status Session::set_memory_limit(int64_t bytes) {
   if (bytes < 0) return invalid("a memory limit must not be below 0, got {}", bytes);
-  if (bytes > 0 && engine_->states().bytes() > bytes)
+  PagedStates all;
+  for (std::string& name : engine_->pageable(engine_->model().graph, {}))
+    all.insert(std::move(name));
+  const int64_t least = engine_->lasting_bytes(all);
+  if (bytes > 0 && least > bytes)
     return Status(Code::out_of_memory,
                   format("a memory limit of {} cannot be kept: the weights alone take {}",
-                         bytes_text(bytes), bytes_text(engine_->states().bytes())));
+                         bytes_text(bytes), bytes_text(least)));
+  HONE_TRY(engine_->set_paged({}));
   engine_->set_memory_limit(bytes);
   for (auto* cache : engine_->caches) cache->clear();
   return {};

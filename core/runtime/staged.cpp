@@ -52,7 +52,7 @@ std::string fingerprint(const Graph& g) {
 
 Result<std::vector<TensorData>> Staged::run(std::span<const TensorData> inputs) {
   const Graph& model = engine_.model().graph;
-  Replay replay(model, Mode::infer);
+  Replay replay(model, SpecialiseOptions{});
   std::vector<Shape> shapes;
   for (const TensorData& t : inputs) shapes.push_back(t.shape());
   HONE_TRY(replay.bind(shapes));

@@ -213,6 +213,7 @@ Result<TrainGraph> build_train_graph(const Model& model, std::span<const Shape> 
   const Mode mode = form == TrainForm::loss ? Mode::infer : Mode::train;
   HONE_ASSIGN(Graph g, specialise(model.graph, input_shapes,
                                   {.mode = mode,
+                                   .frozen_in_eval = options.frozen_in_eval,
                                    .writes_out = writes_out(options.session.kernels, mode),
                                    .evaluate = std::move(evaluate)}));
   for (const auto& [name, type] : targets)

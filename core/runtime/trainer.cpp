@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/platform.hpp"
 #include "core/runtime/trainer_impl.hpp"
 
 namespace hone {
@@ -55,10 +56,18 @@ Result<Trainer> Trainer::create(const Model& model, TrainerOptions options) {
   std::string names;
   for (ValueInfo& v : copy.graph.values) {
     if (v.kind != ValueKind::state) continue;
-    HONE_ASSIGN(v.data, v.data.clone());
-    if (v.role != StateRole::parameter || !is_float(v.type.dtype)) continue;
-    v.trainable = v.trainable && matches(options.trainable, v.name);
-    trainable += v.trainable;
+    const bool may_train = v.role == StateRole::parameter && is_float(v.type.dtype);
+    const bool trains = may_train && v.trainable && matches(options.trainable, v.name);
+    // What stays as it is in a file is read from there.
+    if (trains || v.role != StateRole::parameter ||
+        !platform::is_mapped(v.data.data(), v.data.bytes())) {
+      const TensorData from = v.data;
+      HONE_ASSIGN(v.data, from.clone());
+      platform::release_pages(from.data(), from.bytes());
+    }
+    if (!may_train) continue;
+    v.trainable = trains;
+    trainable += trains;
     if (names.size() < 200) names += format("{}'{}'", names.empty() ? "" : ", ", v.name);
   }
   if (trainable == 0)
@@ -209,8 +218,12 @@ Status Trainer::restore(const State& state) {
   }
   for (size_t i = 0; i < copies.size(); ++i) {
     const StateStore::Entry* own = store.find(state.entries[i].name);
-    if (own) {  // in place: programs hold pointers
-      TensorData target = own->data;
+    if (own && own->role == StateRole::parameter && !own->data.as_bytes().empty() &&
+        std::equal(own->data.as_bytes().begin(), own->data.as_bytes().end(),
+                   copies[i].as_bytes().begin()))
+      continue;
+    TensorData target = own ? own->data : TensorData();
+    if (target.mutable_data()) {  // in place: programs hold pointers
       std::copy_n(static_cast<const char*>(copies[i].data()), copies[i].bytes(),
                   static_cast<char*>(target.mutable_data()));
     } else {
@@ -218,6 +231,7 @@ Status Trainer::restore(const State& state) {
     }
   }
   store.changed();
+  impl_->engine.moved();
   impl_->drop_gradients();
   impl_->step = state.step;
   return {};

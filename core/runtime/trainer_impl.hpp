@@ -55,6 +55,12 @@ struct Trainer::Impl {
 
   /// `refused`, a plan's error, or if a limit that cannot be kept is the reason, what can.
   Status explain_limit(std::span<const NamedTensor> batch, TrainForm form, Status refused);
+  /// Plans of programs that are there within another limit, and what lies in files then.
+  struct Plans {
+    std::vector<Program> plans;
+    PagedStates paged;
+  };
+  Result<Plans> plans_within(int64_t bytes, std::span<const Compiled* const> programs) const;
   /// Likewise for programs that are there, when the limit is to change.
   Status explain_new_limit(int64_t bytes, std::span<const Compiled* const> programs);
   /// What such batches take at least; with micro-batches, what the update takes is counted too.

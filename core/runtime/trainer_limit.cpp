@@ -83,6 +83,8 @@ std::string Trainer::Impl::advice(std::span<const NamedTensor> batch, TrainForm 
         suggest(format("micro_batches = 2 works within {}", amount(parts->total)));
     }
   }
+  if (of_each > 0 && updates(form) && engine.spill_folder.empty())
+    suggest("optimizer state may be left in files (`spill_folder`)");
   if (form != TrainForm::loss)
     suggest("training fewer parameters (`trainable`) saves their gradients and optimizer state");
   return help;
@@ -151,14 +153,11 @@ Status Trainer::set_memory_limit(int64_t bytes) {
       programs.push_back(c.get());
       for (const Compiled::Assumption& a : c->assumptions) programs.push_back(a.program.get());
     }
-  std::vector<Program> plans;
-  for (const Compiled* c : programs) {
-    Result<Program> plan = t.engine.planned(*c, bytes);
-    if (!plan.ok() && plan.status().code() == Code::out_of_memory)
-      return t.explain_new_limit(bytes, programs);
-    if (!plan.ok()) return plan.status();
-    plans.push_back(std::move(*plan));
-  }
+  Result<Impl::Plans> found = t.plans_within(bytes, programs);
+  if (!found.ok() && found.status().code() == Code::out_of_memory)
+    return t.explain_new_limit(bytes, programs);
+  if (!found.ok()) return found.status();
+  HONE_TRY(t.engine.set_paged(std::move(found->paged)));
   // What is not the training step is planned anew when it is needed.
   for (auto* cache : t.engine.caches)
     if (std::none_of(cache->begin(), cache->end(), [&](const auto& c) {
@@ -166,9 +165,43 @@ Status Trainer::set_memory_limit(int64_t bytes) {
         }))
       cache->clear();
   t.engine.set_memory_limit(bytes);
-  for (size_t i = 0; i < plans.size(); ++i)
-    HONE_TRY(t.engine.adopt(*programs[i], std::move(plans[i])));
+  for (size_t i = 0; i < programs.size(); ++i)
+    HONE_TRY(t.engine.adopt(*programs[i], std::move(found->plans[i])));
   return {};
+}
+
+// With the fewest states in files.
+Result<Trainer::Impl::Plans> Trainer::Impl::plans_within(
+    int64_t bytes, std::span<const Compiled* const> programs) const {
+  PagedStates all;
+  for (const Compiled* c : programs)
+    for (std::string& name : engine.pageable(c->program.graph, {})) all.insert(std::move(name));
+  std::vector<std::pair<int64_t, std::string>> by_size;
+  for (const std::string& name : all)
+    if (const StateStore::Entry* e = engine.states().find(name))
+      by_size.emplace_back(e->data.bytes(), name);
+  std::sort(by_size.begin(), by_size.end());
+  const auto attempt = [&](size_t count) -> Result<Plans> {
+    Plans out;
+    for (size_t i = 0; i < count; ++i) out.paged.insert(by_size[i].second);
+    for (const Compiled* c : programs) {
+      HONE_ASSIGN(Program plan, engine.planned(*c, bytes, out.paged));
+      out.plans.push_back(std::move(plan));
+    }
+    return out;
+  };
+  Result<Plans> best = attempt(0);
+  if (best.ok() || best.status().code() != Code::out_of_memory || by_size.empty()) return best;
+  size_t too_few = 0, enough = by_size.size();
+  best = attempt(enough);
+  while (best.ok() && enough - too_few > 1) {
+    const size_t middle = (too_few + enough) / 2;
+    Result<Plans> p = attempt(middle);
+    if (!p.ok() && p.status().code() != Code::out_of_memory) return p;
+    (p.ok() ? enough : too_few) = middle;
+    if (p.ok()) best = std::move(p);
+  }
+  return best;
 }
 
 Status Trainer::Impl::explain_new_limit(int64_t bytes, std::span<const Compiled* const> programs) {

@@ -34,6 +34,7 @@ int64_t output_bytes(const Graph& g) {
 Trainer::Impl::Impl(Model model, TrainerOptions o)
     : options(std::move(o)), engine(std::move(model), options.session) {
   for (auto& cache : caches) engine.caches.push_back(&cache);
+  engine.spill_folder = options.spill_folder;
 }
 
 Result<Compiled*> Trainer::Impl::program(std::span<const NamedTensor> batch, TrainForm form) {
@@ -147,7 +148,7 @@ Result<Trainer::Impl::Draft> Trainer::Impl::draft(std::span<const NamedTensor> b
 
 Status Trainer::Impl::add_states(const Draft& d) {
   for (const StateTensor& s : d.new_states) {
-    HONE_ASSIGN(TensorData zeros, TensorData::zeros(s.data.type()));
+    HONE_ASSIGN(TensorData zeros, engine.state_zeros(s.name, s.data.type()));
     if (s.role == StateRole::rng)
       zeros.as_mutable<int64_t>()[0] = static_cast<int64_t>(options.seed);
     engine.states().set(s.name, s.role, std::move(zeros));

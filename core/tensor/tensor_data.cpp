@@ -52,6 +52,13 @@ TensorData TensorData::borrow(TensorType type, const void* data,
   return t;
 }
 
+TensorData TensorData::borrow_writable(TensorType type, void* data,
+                                       std::shared_ptr<const void> owner) {
+  TensorData t = borrow(type, data, std::move(owner));
+  t.writable_ = true;
+  return t;
+}
+
 Result<TensorData> TensorData::clone() const { return copy_of(type_, as_bytes()); }
 
 Result<TensorData> TensorData::reshaped(const Shape& shape) const {

@@ -10,6 +10,7 @@
 #include <new>
 
 #include "core/base/file.hpp"
+#include "platform/posix/mapping.hpp"
 #include "platform/posix/system_error.hpp"
 
 namespace hone {
@@ -17,6 +18,7 @@ namespace hone {
 namespace {
 
 using platform::Descriptor;
+using platform::Mapping;
 using platform::system_error;
 
 struct OpenFile {
@@ -35,18 +37,6 @@ Result<OpenFile> open_to_read(const std::string& path) {
 
 // What an empty file shows: mmap takes no length of zero.
 constexpr std::byte kNothing{};
-
-class Mapping {
- public:
-  Mapping(void* data, size_t size) : data_(data), size_(size) {}
-  ~Mapping() { munmap(data_, size_); }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-
- private:
-  void* data_;
-  size_t size_;
-};
 
 }  // namespace
 

@@ -125,9 +125,11 @@ typedef struct hone_trainer_options {
   double clip_norm;      /* 0: do not clip */
   const char* trainable; /* globs, separated by commas; null: all parameters */
   uint64_t seed;
-  int32_t threads;      /* 0: 1 */
-  int64_t memory_limit; /* bytes for weights, optimizer state, activations and scratch, kept by
-                           computing things again: the results are the same; 0: none */
+  int32_t threads;          /* 0: 1 */
+  int64_t memory_limit;     /* bytes for weights, optimizer state, activations and scratch, kept by
+                               computing things again: the results are the same; 0: none */
+  const char* spill_folder; /* where optimizer state may lie if the limit cannot be kept
+                               otherwise; null: nowhere */
 } hone_trainer_options;
 
 /* Trains a copy of the model's weights. */

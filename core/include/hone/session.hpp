@@ -43,6 +43,10 @@ struct SessionOptions {
   /// own limit: a small extent elsewhere does not make up for it. Dimensions without a limit are
   /// free.
   std::vector<DimLimit> max_dims = {};
+  /// Whether weights that lie in a mapped file may be read from it again whenever they are needed,
+  /// where a limit cannot be kept otherwise: only those that a step uses then count. Results stay
+  /// the same; it takes longer.
+  bool stream_weights = true;
 };
 
 /// `64_MiB` and the like, in bytes.
@@ -57,8 +61,10 @@ struct PlanInfo {
   int64_t arena_bytes = 0;        ///< Activations, gradients and scratch: one block.
   int64_t lower_bound_bytes = 0;  ///< Largest sum of simultaneously live bytes.
   int64_t packed_bytes = 0;       ///< Weights in a kernel's own layout.
-  int64_t state_bytes = 0;        ///< Parameters, buffers and optimizer state.
+  int64_t state_bytes = 0;        ///< Parameters, buffers and optimizer state in memory.
   int64_t optimizer_bytes = 0;    ///< The optimizer's share of state_bytes.
+  int64_t file_bytes = 0;         ///< Weights and optimizer state that stay in files.
+  int64_t window_bytes = 0;       ///< The most of them that is in memory at a time.
   int64_t held_bytes = 0;         ///< Results that the program keeps: the loss, dumped gradients.
   int64_t peak_bytes = 0;         ///< All of these together: what training or inference will use.
   int64_t limit_bytes = 0;        ///< The limit that the plan was made for; 0: none.

@@ -19,6 +19,8 @@ using Evaluate = std::function<Result<TensorData>(const Graph& so_far, ValueId v
 
 struct SpecialiseOptions {
   Mode mode = Mode::infer;
+  /// In train mode: whether what depends on no trained parameter runs as in inference.
+  bool frozen_in_eval = false;
   /// Values computed from constants alone are computed now when they take at most this many bytes.
   int64_t fold_limit_bytes = 64 << 10;
   /// Operators that are written out though they have a kernel.

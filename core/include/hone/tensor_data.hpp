@@ -54,6 +54,8 @@ class TensorData {
   static Result<TensorData> copy_of(TensorType type, std::span<const std::byte> bytes);
   /// Borrows `data` for as long as `owner` lives; read-only.
   static TensorData borrow(TensorType type, const void* data, std::shared_ptr<const void> owner);
+  /// The same for bytes that may be written.
+  static TensorData borrow_writable(TensorType type, void* data, std::shared_ptr<const void> owner);
   /// A one-dimensional tensor of `values`.
   template <class T>
   static Result<TensorData> vector_of(std::span<const T> values) {

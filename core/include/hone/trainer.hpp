@@ -46,7 +46,11 @@ struct TrainerOptions {
   double clip_norm =
       0;  ///< Gradients are scaled so that their global norm is at most this; 0: no clipping.
   std::string trainable =
-      "*";            ///< Comma-separated globs of parameter names; the others are frozen.
+      "*";  ///< Comma-separated globs of parameter names; the others are frozen.
+  /// Whether operators before the first trained parameter run as in inference: batch norms use
+  /// their running statistics and leave them alone, dropout passes all. As after `eval()` on frozen
+  /// modules; convolutions, batch norms and activations there become single steps.
+  bool frozen_in_eval = false;
   uint64_t seed = 0;  ///< Of dropout and the other random operators.
   /// Above 1, `step` cuts its batch along the leading axis into so many parts, runs them one after
   /// the other and makes one update from the weighted mean of their gradients. Takes less memory,
@@ -56,6 +60,9 @@ struct TrainerOptions {
   /// How much the loss of a batch, a mean, counts beside others that are added up: usually its
   /// number of targets (those that are not ignored), a scalar. Empty: the number of samples.
   LossFn count_targets;
+  /// A folder in which optimizer state may lie, in files without a name, where memory_limit cannot
+  /// be kept otherwise. Empty: it stays in memory. Results are the same bits; steps take longer.
+  std::string spill_folder;
   /// memory_limit among these is the trainer's budget.
   SessionOptions session;
 };
