@@ -12,6 +12,7 @@
 
 #include "backends/cpu/image_ops.hpp"
 #include "backends/cpu/normalisation.hpp"
+#include "backends/cpu/pointwise.hpp"
 #include "backends/cpu/stretches.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -63,16 +64,6 @@ void Scale(const float* x, float* y, int64_t pixels, int64_t channels, const flo
     });
 }
 
-// y = ((x - whole) - rest) factor + bias: the mean as a sum of two floats.
-void Center(const float* x, float* y, int64_t pixels, int64_t channels, const float* whole,
-            const float* rest, const float* factor, const float* bias) {
-  for (int64_t p = 0; p < pixels; ++p, x += channels, y += channels)
-    ForChannels(channels, [&](int64_t c, size_t n) {
-      const V centered = hn::Sub(hn::Sub(Load(x + c, n), Load(whole + c, n)), Load(rest + c, n));
-      Store(hn::Add(hn::Mul(centered, Load(factor + c, n)), Load(bias + c, n)), y + c, n);
-    });
-}
-
 // gx = factor (gy - shift - (x - mean) slope)
 void InputGrad(const float* x, const float* gy, float* gx, int64_t pixels, int64_t channels,
                const float* mean, const float* factor, const float* shift, const float* slope) {
@@ -97,7 +88,6 @@ namespace {
 HWY_EXPORT(Moments);
 HWY_EXPORT(GradSums);
 HWY_EXPORT(Scale);
-HWY_EXPORT(Center);
 HWY_EXPORT(InputGrad);
 
 // Adds a stretch's (or part's) moments to those of n elements.
@@ -109,6 +99,8 @@ void combine(int64_t n, double& mean, double& squares, int64_t more, double thei
   squares += their_squares + apart * apart * static_cast<double>(n) * part / total;
 }
 
+// Inputs x, scale, bias; outputs mean, var, and what it takes to compute y (Deferred): the mean as
+// a sum of two floats, the factor, the bias (the state may change before y is computed again).
 class BatchNormTrainKernel final : public Kernel {
  public:
   BatchNormTrainKernel(const Pixels& x, double eps) : x_(x), parts_(x.count()), eps_(eps) {}
@@ -121,11 +113,6 @@ class BatchNormTrainKernel final : public Kernel {
       for (int64_t part = begin; part < end; ++part) moments(x, s, part);
     });
     finish(args, s);
-    for_rows(args.pool, x_.count(), x_.channels, [&](int64_t first, int64_t count) {
-      HWY_DYNAMIC_DISPATCH(Center)
-      (x + first * x_.channels, args.out<float>(3) + first * x_.channels, count, x_.channels,
-       s.vector(0), s.vector(1), s.vector(2), args.in<float>(2));
-    });
     return {};
   }
 
@@ -155,12 +142,14 @@ class BatchNormTrainKernel final : public Kernel {
                 s.wide(0, part)[c], s.wide(1, part)[c]);
       }
       const double var = squares / n;
-      args.out<float>(4)[c] = static_cast<float>(mean);
-      args.out<float>(5)[c] = static_cast<float>(var);
-      s.vector(0)[c] = static_cast<float>(mean);
-      s.vector(1)[c] = static_cast<float>(mean - static_cast<double>(s.vector(0)[c]));
-      s.vector(2)[c] =
+      const float whole = static_cast<float>(mean);
+      args.out<float>(3)[c] = whole;
+      args.out<float>(4)[c] = static_cast<float>(var);
+      args.out<float>(5)[c] = whole;
+      args.out<float>(6)[c] = static_cast<float>(mean - static_cast<double>(whole));
+      args.out<float>(7)[c] =
           static_cast<float>(static_cast<double>(args.in<float>(1)[c]) / std::sqrt(var + eps_));
+      args.out<float>(8)[c] = args.in<float>(2)[c];
     }
   }
 
@@ -294,9 +283,24 @@ Status lower_batch_norm_train(Region& r, const Group& group) {
       step_of(std::make_unique<BatchNormTrainKernel>(pixels_of(r, id), n.attrs.as<NormAttrs>().eps),
               r, id, "vector.batch_norm_train");
   s.reads = {r.image(n.inputs[0], id), r.plain(n.inputs[1], id), r.plain(n.inputs[2], id)};
-  s.writes = {r.result_image(n.outputs[0]), r.result_plain(n.outputs[1]),
-              r.result_plain(n.outputs[2])};
+  const TensorType& type = r.graph().type(n.inputs[0]);
+  const auto by_channel = [&] {
+    return r.to().temporary(type.shape[1] * static_cast<int64_t>(sizeof(float)));
+  };
+  const Deferred how{n.inputs[0], by_channel(), by_channel(), by_channel(), by_channel()};
+  s.writes = {r.result_plain(n.outputs[1]),
+              r.result_plain(n.outputs[2]),
+              how.whole,
+              how.rest,
+              how.factor,
+              how.bias};
   r.to().add(std::move(s));
+  // What is cheap to compute from x, which the gradient needs anyway, need not be kept beside it.
+  const ValueId y = n.outputs[0];
+  const bool x_lasts = r.graph().value(n.inputs[0]).kind != ValueKind::state;
+  if (!x_lasts || same_either_way(type.shape) || !r.only_pointwise_reads(y))
+    return write_image(r, y, how, id);
+  r.defer(y, how, [y, how, id](Region& later) { return write_image(later, y, how, id); });
   return {};
 }
 

@@ -83,11 +83,13 @@ bool accepts_pointwise(const Graph& g, const Node& node);
 
 /// Adds one step for a group of such nodes.
 Status lower_pointwise(Region& region, const Group& group);
+/// Adds a step that writes the deferred image `v`.
+Status write_image(Region& region, ValueId v, const Deferred& how, NodeId node);
 
 /// An expression under construction: operands first, then nodes in order.
 class Expression {
  public:
-  static constexpr int kMaxOperands = 24, kMaxInstructions = 32;
+  static constexpr int kMaxOperands = 48, kMaxInstructions = 56;
 
   /// A register that holds operand `index` of the step's reads.
   int add_operand(PointwiseOperand operand);

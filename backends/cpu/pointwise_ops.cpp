@@ -123,57 +123,124 @@ bool on_images(const Region& r, const Group& group, const TensorType& out) {
   return false;
 }
 
+// A step under construction: its expression, and which register holds which value.
+class StepWriter {
+ public:
+  StepWriter(Region& r, const TensorType& out, bool images, NodeId node)
+      : r_(r), out_(out), images_(images) {
+    step_.node = node;
+    step_.kind = "vector.pointwise";
+  }
+
+  bool known(ValueId v) const { return find(v) != registers_.end(); }
+
+  void read(ValueId v) {
+    if (known(v)) return;
+    const TensorType& type = r_.graph().type(v);
+    if (const Deferred* d = r_.deferred(v); d && images_ && deferred_ < kMostDeferred) {
+      ++deferred_;
+      const Deferred how = *d;
+      registers_.emplace_back(v, read_deferred(how));
+      return;
+    }
+    PointwiseOperand o{type.dtype, type.shape};
+    BufferId buffer = kNone;
+    if (images_ && type.numel() > 1) {
+      const TensorType own = extended(type, out_.shape.rank());
+      o.shape = channels_last_shape(own.shape);
+      buffer = r_.image(v, own, step_.node);
+    } else {
+      buffer = r_.plain(v, step_.node);
+    }
+    registers_.emplace_back(v, operand(std::move(o), buffer));
+  }
+
+  int read_deferred(const Deferred& d) {
+    read(d.x);
+    const Shape& shape = out_.shape;
+    const auto vector = [&](BufferId b) {
+      Shape by_channel;
+      while (by_channel.rank() + 1 < shape.rank()) by_channel.insert(0, 1);
+      by_channel.insert(by_channel.rank(), shape[1]);
+      return operand({DType::f32, by_channel}, b);
+    };
+    int at = find(d.x)->second;
+    const auto apply = [&](Fn fn, BufferId b) {
+      Instruction i;
+      i.fn = fn;
+      const int in[] = {at, vector(b)};
+      at = e_.add(i, in);
+    };
+    apply(Fn::sub, d.whole);
+    apply(Fn::sub, d.rest);
+    apply(Fn::mul, d.factor);
+    apply(Fn::add, d.bias);
+    return at;
+  }
+
+  void add(const Node& n, const Instruction& i) {
+    std::vector<int> in;
+    for (ValueId v : n.inputs) in.push_back(find(v)->second);
+    registers_.emplace_back(n.outputs[0], e_.add(i, in));
+  }
+
+  void finish(ValueId result, size_t work) {
+    const PointwiseOperand to{out_.dtype, images_ ? channels_last_shape(out_.shape) : out_.shape};
+    step_.writes = {images_ ? r_.result_image(result) : r_.result_plain(result)};
+    step_.kernel = e_.kernel(to);
+    step_.scratch_bytes = e_.scratch_bytes(r_.to().threads());
+    step_.may_share = e_.may_share(to, step_.reads);
+    step_.flops = static_cast<double>(out_.numel()) * static_cast<double>(work);
+    r_.to().add(std::move(step_));
+  }
+
+ private:
+  static constexpr int kMostDeferred = 6;  // each takes four operands and instructions more
+  using Registers = std::vector<std::pair<ValueId, int>>;
+
+  Registers::const_iterator find(ValueId v) const {
+    return std::find_if(registers_.begin(), registers_.end(),
+                        [&](const auto& p) { return p.first == v; });
+  }
+  int operand(PointwiseOperand o, BufferId buffer) {
+    step_.reads.push_back(buffer);
+    return e_.add_operand(std::move(o));
+  }
+
+  Region& r_;
+  const TensorType out_;
+  bool images_;
+  Expression e_;
+  Step step_;
+  Registers registers_;
+  int deferred_ = 0;
+};
+
 }  // namespace
 
 Status lower_pointwise(Region& r, const Group& group) {
   const Graph& g = r.graph();
   const NodeId last = group.last();
   const ValueId result = g.node(last).outputs[0];
-  const TensorType& out = g.type(result);
-  const bool images = on_images(r, group, out);
-  Expression e;
-  Step s;
-  std::vector<std::pair<ValueId, int>> registers;
-  const auto find = [&](ValueId v) {
-    return std::find_if(registers.begin(), registers.end(),
-                        [&](const auto& p) { return p.first == v; });
-  };
-  const auto operand = [&](ValueId v) {
-    PointwiseOperand o{g.type(v).dtype, g.type(v).shape};
-    BufferId buffer = kNone;
-    if (images && g.type(v).numel() > 1) {
-      const TensorType own = extended(g.type(v), out.shape.rank());
-      o.shape = channels_last_shape(own.shape);
-      buffer = r.image(v, own, last);
-    } else {
-      buffer = r.plain(v, last);
-    }
-    s.reads.push_back(buffer);
-    return e.add_operand(std::move(o));
-  };
+  StepWriter b(r, g.type(result), on_images(r, group, g.type(result)), last);
   std::vector<bool> made(g.values.size(), false);
   for (NodeId id : group.nodes) made[static_cast<size_t>(g.node(id).outputs[0])] = true;
   for (NodeId id : group.nodes)
     for (ValueId v : g.node(id).inputs)
-      if (!made[static_cast<size_t>(v)] && find(v) == registers.end())
-        registers.emplace_back(v, operand(v));
+      if (!made[static_cast<size_t>(v)]) b.read(v);
   for (NodeId id : group.nodes) {
-    const Node& n = g.node(id);
     Instruction i;
-    HONE_ENSURE(pointwise_instruction(n, i));
-    std::vector<int> in;
-    for (ValueId v : n.inputs) in.push_back(find(v)->second);
-    registers.emplace_back(n.outputs[0], e.add(i, in));
+    HONE_ENSURE(pointwise_instruction(g.node(id), i));
+    b.add(g.node(id), i);
   }
-  const PointwiseOperand to{out.dtype, images ? channels_last_shape(out.shape) : out.shape};
-  s.writes = {images ? r.result_image(result) : r.result_plain(result)};
-  s.kernel = e.kernel(to);
-  s.scratch_bytes = e.scratch_bytes(r.to().threads());
-  s.may_share = e.may_share(to, s.reads);
-  s.flops = static_cast<double>(out.numel()) * static_cast<double>(group.nodes.size());
-  s.node = last;
-  s.kind = "vector.pointwise";
-  r.to().add(std::move(s));
+  b.finish(result, group.nodes.size());
+  return {};
+}
+
+Status write_image(Region& r, ValueId v, const Deferred& how, NodeId node) {
+  StepWriter b(r, r.graph().type(v), true, node);
+  b.read_deferred(how);
+  b.finish(v, 4);
   return {};
 }
 

@@ -117,6 +117,7 @@ Region::Region(Lowering& to, std::span<const NodeId> nodes)
     : to_(to), nodes_(nodes.begin(), nodes.end()) {
   inside_.assign(graph().nodes.size(), false);
   forms_.resize(graph().values.size());
+  pointwise_reads_.assign(graph().values.size(), 0);
   for (NodeId n : nodes_) inside_[static_cast<size_t>(n)] = true;
 }
 
@@ -130,11 +131,36 @@ ValueId Region::root(ValueId v) const {
 }
 
 bool Region::has_image(ValueId v) const { return form(v).image != kNone; }
-bool Region::only_image(ValueId v) const { return has_image(v) && !form(v).plain; }
+bool Region::only_image(ValueId v) const {
+  return (has_image(v) && !form(v).plain) || deferred(v) != nullptr;
+}
+
+void Region::defer(ValueId v, const Deferred& how, std::function<Status(Region&)> write) {
+  unwritten_[v] = {how, std::move(write)};
+}
+
+const Deferred* Region::deferred(ValueId v) const {
+  const auto it = unwritten_.find(v);
+  return it == unwritten_.end() ? nullptr : &it->second.how;
+}
+
+bool Region::only_pointwise_reads(ValueId v) const {
+  return to_.uses(v) == pointwise_reads_[static_cast<size_t>(v)];
+}
+
+void Region::write_deferred(ValueId v) {
+  const auto it = unwritten_.find(v);
+  if (it == unwritten_.end()) return;
+  const std::function<Status(Region&)> write = std::move(it->second.write);
+  unwritten_.erase(it);
+  Status s = write(*this);
+  if (status_.ok()) status_ = std::move(s);
+}
 
 BufferId Region::plain(ValueId v, NodeId reader) {
   if (v == kNone) return kNone;
   const ValueId r = root(v);
+  write_deferred(r);
   Form& f = form(r);
   if (!f.plain) {
     add_transpose(to_, f.image, to_.of(r), graph().type(r), false, reader);
@@ -146,6 +172,7 @@ BufferId Region::plain(ValueId v, NodeId reader) {
 BufferId Region::image(ValueId v, NodeId reader) { return image(v, graph().type(v), reader); }
 
 BufferId Region::image(ValueId v, const TensorType& as, NodeId reader) {
+  write_deferred(v);
   if (has_image(v)) return form(v).image;
   if (same_either_way(as.shape)) return plain(v, reader);
   const BufferId from = plain(v, reader);
@@ -262,7 +289,7 @@ Group with_tail(const Graph& g, const Readers& readers, NodeId conv, int parts,
 }  // namespace
 
 std::vector<Group> Region::fuse(const std::function<bool(NodeId)>& pointwise,
-                                const std::function<int(NodeId)>& tail) const {
+                                const std::function<int(NodeId)>& tail) {
   const Graph& g = graph();
   const Readers readers(to_, nodes_);
   std::vector<bool> taken(g.nodes.size(), false);
@@ -307,6 +334,9 @@ std::vector<Group> Region::fuse(const std::function<bool(NodeId)>& pointwise,
     std::sort(group.nodes.begin(), group.nodes.end(), [&](NodeId a, NodeId b) {
       return position[static_cast<size_t>(a)] < position[static_cast<size_t>(b)];
     });
+    for (NodeId n : group.nodes)
+      for (ValueId v : g.node(n).inputs)
+        if (v != kNone) ++pointwise_reads_[static_cast<size_t>(v)];
     place(std::move(group));
   }
   std::vector<Group> out;

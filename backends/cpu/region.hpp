@@ -6,6 +6,8 @@
 // between. A tensor is brought into the other order when a step asks for it, once.
 #pragma once
 
+#include <map>
+
 #include "backends/cpu/implementation.hpp"
 
 namespace hone::cpu {
@@ -31,6 +33,13 @@ struct Group {
   NodeId last() const { return nodes.back(); }
 };
 
+/// An image that is not written but computed wherever it is read: ((x - whole) - rest) factor +
+/// bias by channel, a batch normalisation of image x. The buffers hold a float a channel.
+struct Deferred {
+  ValueId x = kNone;
+  BufferId whole = kNone, rest = kNone, factor = kNone, bias = kNone;
+};
+
 class Region {
  public:
   /// `nodes`: all that this region lowers, in order.
@@ -42,9 +51,19 @@ class Region {
   /// Groups of nodes, by the order of their last nodes. `tail` says what may be fused behind a node
   /// (bits of TailPart).
   std::vector<Group> fuse(const std::function<bool(NodeId)>& pointwise,
-                          const std::function<int(NodeId)>& tail) const;
+                          const std::function<int(NodeId)>& tail);
 
-  /// Whether `v` stands channels-last, and only so.
+  /// Leaves `v` unwritten, to be computed by the element-wise steps that read it; `write` adds a
+  /// step that writes it, should another step ask for it.
+  void defer(ValueId v, const Deferred& how, std::function<Status(Region&)> write);
+  /// How to compute `v` if it has not been written, else null.
+  const Deferred* deferred(ValueId v) const;
+  /// Whether only element-wise steps of this region read `v`.
+  bool only_pointwise_reads(ValueId v) const;
+  /// The first error of a step that was added on demand.
+  const Status& status() const { return status_; }
+
+  /// Whether `v` stands channels-last, and only so; or will, once it is written.
   bool only_image(ValueId v) const;
   bool has_image(ValueId v) const;
   /// The buffer of `v` in row-major order, or channels-last; a transposing step for `reader` makes
@@ -70,12 +89,20 @@ class Region {
   ValueId root(ValueId v) const;
   Form& form(ValueId v) { return forms_[static_cast<size_t>(v)]; }
   const Form& form(ValueId v) const { return forms_[static_cast<size_t>(v)]; }
+  void write_deferred(ValueId v);
   bool inside(NodeId n) const { return inside_[static_cast<size_t>(n)]; }
 
   Lowering& to_;
   std::vector<NodeId> nodes_;
   std::vector<bool> inside_;
   std::vector<Form> forms_;
+  std::vector<int> pointwise_reads_;  // by value
+  struct Unwritten {
+    Deferred how;
+    std::function<Status(Region&)> write;
+  };
+  std::map<ValueId, Unwritten> unwritten_;
+  Status status_;
 };
 
 /// Adds a step that brings a tensor into channels-last order, or back.
