@@ -33,6 +33,18 @@ void ImportState::set_known(Value v, Known what) {
   said[id] = what;
 }
 
+NarrowType ImportState::narrow_of(Value v) const {
+  const size_t id = static_cast<size_t>(v.id());
+  return id < narrow.size() ? narrow[id] : NarrowType::none;
+}
+
+void ImportState::set_narrow(Value v, NarrowType what) {
+  const size_t id = static_cast<size_t>(v.id());
+  if (what == NarrowType::none && narrow.size() <= id) return;
+  if (narrow.size() <= id) narrow.resize(id + 1);
+  narrow[id] = what;
+}
+
 Known ImportCtx::known(int i) const { return has(i) ? state_.known(in(i)) : Known(); }
 
 Known ImportCtx::broadcast() const {

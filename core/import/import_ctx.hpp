@@ -34,9 +34,13 @@ struct ImportState {
   const OnnxImportOptions& options;
   std::vector<Known> said;  ///< By value id, for values that have no type.
   std::vector<Missing> missing;
+  std::vector<NarrowType> narrow;  ///< By value id.
 
   Known known(Value v) const;
   void set_known(Value v, Known what);
+  /// What narrow integers a value holds.
+  NarrowType narrow_of(Value v) const;
+  void set_narrow(Value v, NarrowType what);
 };
 
 /// One node of the file. Rules read inputs and attributes, emit through `b` and set each output.
@@ -61,6 +65,7 @@ class ImportCtx : public RuleProblems<ImportCtx> {
   Known known(int i) const;
   DType dtype(int i) const { return known(i).dtype; }
   int rank(int i) const { return known(i).rank; }
+  NarrowType narrow(int i) const { return has(i) ? state_.narrow_of(in(i)) : NarrowType::none; }
   /// dtype of input 0 and the rank all inputs broadcast to.
   Known broadcast() const;
   /// The content of input i when it is constant, else null.
@@ -97,6 +102,10 @@ class ImportCtx : public RuleProblems<ImportCtx> {
   void set(int k, Value v, Known known);
   /// An output of the dtype and rank of input 0.
   void set(int k, Value v) { set(k, v, known(0)); }
+  /// Says that output k, which is set, holds narrow integers.
+  void set_narrow(int k, NarrowType what) {
+    if (k < outputs() && out(k).valid()) state_.set_narrow(out(k), what);
+  }
 
   // ---- emission
   Value emit(const OpDef& op, std::initializer_list<Value> in, Attrs attrs = {}) {
@@ -110,7 +119,9 @@ class ImportCtx : public RuleProblems<ImportCtx> {
   Value ints_value(std::initializer_list<int64_t> v) {
     return b.ints(std::span<const int64_t>(v.begin(), v.size()));
   }
-  Result<TensorData> tensor(const TensorProto& t) { return state_.tensors.read(t); }
+  Result<TensorData> tensor(const TensorProto& t, NarrowElements how = NarrowElements::refuse) {
+    return state_.tensors.read(t, how);
+  }
 
   // ---- for the importer
   Value out(int k) const { return outs_[static_cast<size_t>(k)]; }

@@ -65,8 +65,31 @@ void import_pow(ImportCtx& c) {
 }
 
 void cast_to(ImportCtx& c, DType to) {
-  const Value v = to == c.dtype(0) ? c.in(0) : c.emit(op::cast, {c.in(0)}, CastAttrs{to});
-  c.set(0, v, {to, c.rank(0)});
+  // Narrow integers become whole ones: another value, though its elements stay.
+  const bool widens = c.narrow(0) != NarrowType::none;
+  if (to != c.dtype(0))
+    c.set(0, c.emit(op::cast, {c.in(0)}, CastAttrs{to}), {to, c.rank(0)});
+  else
+    c.set(0, widens ? c.emit(op::identity, {c.in(0)}) : c.in(0));
+}
+
+// The lowest bits of the integer, whose uppermost is the sign: (x & mask) ^ half - half.
+void cast_to_narrow(ImportCtx& c, NarrowType to) {
+  constexpr DType wide = DType::i32;
+  constexpr int kBits[] = {0, 2, 2, 4, 4, 16, 16};
+  const int bits = kBits[static_cast<size_t>(to)];
+  const bool is_signed =
+      to == NarrowType::int2 || to == NarrowType::int4 || to == NarrowType::int16;
+  const DType held = *held_in(to);
+  Value v = c.dtype(0) == wide ? c.in(0) : c.emit(op::cast, {c.in(0)}, CastAttrs{wide});
+  v = c.emit(op::bitwise_and, {v, c.scalar((1 << bits) - 1, wide)});
+  if (is_signed) {
+    const Value half = c.scalar(1 << (bits - 1), wide);
+    v = c.emit(op::sub, {c.emit(op::bitwise_xor, {v, half}), half});
+  }
+  if (held != wide) v = c.emit(op::cast, {v}, CastAttrs{held});
+  c.set(0, v, {held, c.rank(0)});
+  c.set_narrow(0, to);
 }
 
 void import_cast(ImportCtx& c) {
@@ -76,6 +99,8 @@ void import_cast(ImportCtx& c) {
   if (!c.has_attr("to")) return c.fail("attribute 'to' is missing");
   const ElemType to = static_cast<ElemType>(c.attr("to", int64_t{0}));
   if (const auto dtype = dtype_of(to)) return cast_to(c, *dtype);
+  if (const NarrowType narrow = narrow_of(to); narrow != NarrowType::none)
+    return cast_to_narrow(c, narrow);
   c.unsupported("to {}", to);
 }
 
@@ -96,7 +121,9 @@ void import_cast_by_name(ImportCtx& c) {
 void import_cast_like(ImportCtx& c) {
   c.ignore("saturate");
   c.ignore("round_mode");
-  if (c.require(2)) cast_to(c, c.dtype(1));
+  if (!c.require(2)) return;
+  const NarrowType narrow = c.narrow(1);
+  narrow == NarrowType::none ? cast_to(c, c.dtype(1)) : cast_to_narrow(c, narrow);
 }
 
 // Identity is only another name for the value.

@@ -26,6 +26,19 @@ constexpr int64_t kFoldLimitBytes = 64 << 10;
 constexpr int kMaxCallDepth = 32;
 constexpr size_t kMaxNodes = size_t{1} << 22;
 
+// Operators that move narrow integers about, and those that know their range. Any other would take
+// them for the type that holds them, and not wrap around or saturate where they end.
+constexpr std::string_view kMovesNarrow[] = {"Flatten", "Gather",  "Identity",  "Reshape",
+                                             "Slice",   "Squeeze", "Transpose", "Unsqueeze"};
+constexpr std::string_view kKnowsNarrow[] = {"Cast",           "CastLike", "DequantizeLinear",
+                                             "QuantizeLinear", "Shape",    "Size"};
+
+bool one_of(std::string_view name, std::span<const std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::string_view name_of(NarrowType t) { return enum_names(t)[static_cast<size_t>(t)]; }
+
 bool is_standard(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
 
 const ImportRule* find_rule(std::string_view domain, std::string_view op_type, int64_t opset) {
@@ -64,7 +77,7 @@ class Importer {
         tensors_(tensors),
         options_(options),
         b_(graph_, Composites::keep),
-        state_{b_, tensors, options, {}, {}} {
+        state_{b_, tensors, options, {}, {}, {}} {
     b_.set_fold_limit(kFoldLimitBytes);
   }
   // For the body of a node that stands in `at` of `outer`.
@@ -133,7 +146,8 @@ class Importer {
     for (const ValueInfoProto& v : model_.graph.inputs) {
       if (weights.contains(v.name)) continue;
       if (scope.contains(v.name)) return invalid_model("the input '{}' occurs twice", v.name);
-      const auto dtype = dtype_of(v.elem_type);
+      const NarrowType narrow = narrow_of(v.elem_type);
+      const auto dtype = narrow == NarrowType::none ? dtype_of(v.elem_type) : held_in(narrow);
       Value& value = scope[v.name];
       if (v.kind != ValueInfoProto::Kind::tensor) {
         missing("an input that is no tensor", std::string(v.name));
@@ -144,6 +158,7 @@ class Importer {
       } else {
         HONE_ASSIGN(const Shape shape, shape_of(v));
         value = b_.input({*dtype, shape}, std::string(v.name));
+        state_.set_narrow(value, narrow);
         names_.insert(std::string(v.name));
       }
     }
@@ -168,13 +183,14 @@ class Importer {
       if (scope.contains(t.name)) return invalid_model("the initializer '{}' occurs twice", t.name);
       Value& value = scope[t.name];
       if (!read.contains(t.name)) continue;
-      auto data = tensors_.read(t);
+      auto data = tensors_.read(t, NarrowElements::widen);
       if (data.status().code() == Code::unsupported) {
         missing(data.status().message(), "");
         continue;
       }
       if (!data.ok()) return data.status();
       value = add_weight(std::move(*data), std::string(t.name), kinds.at(t.name));
+      state_.set_narrow(value, narrow_of(t.data_type));
       names_.insert(std::string(t.name));
     }
     return {};
@@ -247,6 +263,15 @@ class Importer {
     std::vector<bool> wanted;
     for (std::string_view out : n.outputs)
       wanted.push_back(!out.empty() && body.read.contains(out));
+    NarrowType narrow = NarrowType::none;
+    for (const Value& v : inputs)
+      if (v.valid() && narrow == NarrowType::none) narrow = state_.narrow_of(v);
+    const bool moves = rule.domain.empty() && one_of(rule.op_type, kMovesNarrow);
+    const bool knows = rule.domain.empty() && one_of(rule.op_type, kKnowsNarrow);
+    if (narrow != NarrowType::none && !moves && !knows) {
+      missing(format("{}-{} of {}", n.op_type, opset, name_of(narrow)), name);
+      return {};
+    }
     ImportCtx c(state_, rule, n, opset, std::move(inputs), std::move(wanted));
     if (opset < 6) c.ignore("consumed_inputs");  // a hint about memory
     rule.import(c);
@@ -266,6 +291,7 @@ class Importer {
       if (!c.wants(k)) continue;
       const std::string_view out = n.outputs[static_cast<size_t>(k)];
       body.scope[out] = c.out(k);
+      if (moves) c.set_narrow(k, narrow);
       give_name(c.out(k), format("{}{}", body.prefix, out));
     }
     return {};
@@ -288,9 +314,10 @@ class Importer {
     const TensorData* data = outer_->b_.constant_data(from);
     if (data && data->bytes() <= kFoldLimitBytes) {
       to = b_.constant(*data);
-      return true;
+    } else {
+      to = take(from, std::string(name));
     }
-    to = take(from, std::string(name));
+    state_.set_narrow(to, outer_->state_.narrow_of(from));
     return true;
   }
 
@@ -318,7 +345,7 @@ class Importer {
     const auto kinds = classify_weights(alone, tensors_, options_);
     for (const TensorProto& t : g.initializers) {
       if (scope.contains(t.name)) return invalid_model("the initializer '{}' occurs twice", t.name);
-      auto data = tensors_.read(t);
+      auto data = tensors_.read(t, NarrowElements::widen);
       if (data.status().code() == Code::unsupported) {
         missing(data.status().message(), prefix);
         scope[t.name];
@@ -327,6 +354,7 @@ class Importer {
       if (!data.ok()) return data.status();
       if (kinds.at(t.name) == Weight::constant) {
         scope[t.name] = b_.constant(std::move(*data));
+        state_.set_narrow(scope[t.name], narrow_of(t.data_type));
         continue;
       }
       scope[t.name] = lift(std::move(*data), prefix + std::string(t.name), std::string(t.name),
@@ -376,6 +404,8 @@ class Importer {
       if (!scope.contains(name) && !capture(name, scope))
         return invalid_model("node '{}': nothing makes the output '{}' of its body", prefix, name);
       const Value v = scope[name];
+      if (v.valid() && state_.narrow_of(v) != NarrowType::none)
+        missing(format("an output of a body of {}", name_of(state_.narrow_of(v))), prefix);
       results_.push_back(v.valid() ? state_.known(v) : Known());
       if (v.valid()) b_.output(v, format("out_{}", i));
     }
@@ -415,6 +445,11 @@ class Importer {
     std::vector<Value> inputs;
     HONE_ASSIGN(const bool complete, resolve_inputs(n, name, body, inputs));
     if (!complete) return {};
+    for (const Value& v : inputs)
+      if (v.valid() && state_.narrow_of(v) != NarrowType::none) {
+        missing(format("{}-{} of {}", n.op_type, opset, name_of(state_.narrow_of(v))), name);
+        return {};
+      }
     b_.set_scope(name);
     if (n.op_type == "If") return import_if(n, std::move(inputs), name, body);
     if (n.op_type == "Loop") return import_loop(n, std::move(inputs), name, body);

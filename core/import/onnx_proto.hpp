@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/base/file.hpp"
+#include "hone/op_attrs_quantize.hpp"
 #include "hone/status.hpp"
 #include "hone/tensor_data.hpp"
 
@@ -36,6 +37,10 @@ enum class ElemType : int32_t {
   complex64 = 14,
   complex128 = 15,
   bfloat16 = 16,
+  uint4 = 21,
+  int4 = 22,
+  uint2 = 25,
+  int2 = 26,
 };
 
 /// "float32", "uint16", ...; "type 99" for one that is unknown.
@@ -43,6 +48,9 @@ std::string to_string(ElemType t);
 /// The dtype of an element type, or nothing when Hone has none.
 std::optional<DType> dtype_of(ElemType t);
 ElemType elem_type_of(DType t);
+/// The narrow integers of an element type that has no dtype of its own; `none` for all others.
+NarrowType narrow_of(ElemType t);
+ElemType elem_type_of(NarrowType t);
 
 struct KeyValue {
   std::string_view key, value;
@@ -155,6 +163,12 @@ Result<ModelProto> read_model(std::span<const std::byte> bytes);
 /// Reads one serialised TensorProto. Errors: as above.
 Result<TensorProto> read_tensor(std::span<const std::byte> bytes);
 
+/// What becomes of elements that are no dtype of Hone's but fit one (NarrowType).
+enum class NarrowElements : uint8_t {
+  refuse,
+  widen,  ///< The reader of the tensor knows their range.
+};
+
 /// Makes tensors of TensorProtos.
 class TensorReader {
  public:
@@ -167,10 +181,11 @@ class TensorReader {
   /// lie aligned to their size, and copies otherwise. Claims about sizes are checked against the
   /// bytes that are there before anything is allocated. Errors: invalid_model (names the tensor),
   /// unsupported (an element type Hone lacks), not_found, io_error (external data).
-  Result<TensorData> read(const TensorProto& t);
+  Result<TensorData> read(const TensorProto& t, NarrowElements narrow = NarrowElements::refuse);
 
  private:
-  Result<TensorData> external(const TensorProto& t, const TensorType& type);
+  Result<std::span<const std::byte>> external(const TensorProto& t, uint64_t wanted,
+                                              std::shared_ptr<const void>& owner);
 
   std::shared_ptr<const void> owner_;
   std::string directory_;

@@ -22,15 +22,22 @@ void import_quantize(ImportCtx& c) {
   if (!c.require(2)) return;
   c.ignore("saturate");   // for eight-bit floats only
   c.ignore("precision");  // the division is done in single precision at least
-  const QuantizeAttrs attrs{c.attr("axis", int64_t{1}), c.attr("block_size", int64_t{0}),
-                            named_type(c, "output_dtype", DType::u8).value_or(DType::u8)};
+  QuantizeAttrs attrs{c.attr("axis", int64_t{1}), c.attr("block_size", int64_t{0})};
+  const auto named = static_cast<ElemType>(c.attr("output_dtype", int64_t{0}));
+  attrs.narrow = c.has(2) ? c.narrow(2) : narrow_of(named);
+  if (attrs.narrow != NarrowType::none)
+    attrs.to = *held_in(attrs.narrow);
+  else
+    attrs.to = named_type(c, "output_dtype", DType::u8).value_or(DType::u8);
   const DType to = c.has(2) ? c.dtype(2) : attrs.to;
   c.set(0, c.emit(op::quantize_linear, {c.in(0), c.in(1), c.in(2)}, attrs), {to, c.rank(0)});
+  c.set_narrow(0, attrs.narrow);
 }
 
 void import_dequantize(ImportCtx& c) {
   if (!c.require(2)) return;
-  const QuantizeAttrs attrs{c.attr("axis", int64_t{1}), c.attr("block_size", int64_t{0})};
+  QuantizeAttrs attrs{c.attr("axis", int64_t{1}), c.attr("block_size", int64_t{0})};
+  attrs.narrow = c.narrow(0);
   const DType scale = c.dtype(1);
   const DType to = named_type(c, "output_dtype", scale).value_or(scale);
   Value v = c.emit(op::dequantize_linear, {c.in(0), c.in(1), c.in(2)}, attrs);
@@ -104,20 +111,39 @@ std::vector<OutAttr> scale_attrs(ExportCtx& c, const QuantizeAttrs& a) {
   return attrs;
 }
 
+// Input i in the type whose range its elements have.
+std::string as_narrow(ExportCtx& c, int i, NarrowType t) {
+  c.need(t == NarrowType::int2 || t == NarrowType::uint2 ? 25 : 21);
+  return c.part("Cast", {c.in(i)}, {{"to", static_cast<int64_t>(elem_type_of(t))}});
+}
+
 void export_quantize(ExportCtx& c) {
   const QuantizeAttrs& a = c.attrs<QuantizeAttrs>();
   std::vector<OutAttr> attrs = scale_attrs(c, a);
-  if (!c.has(2) && a.to != DType::u8) {
+  if (!c.has(2) && (a.to != DType::u8 || a.narrow != NarrowType::none)) {
     c.need(21);
     attrs.push_back({"output_dtype", static_cast<int64_t>(elem_type_of(a.to))});
   }
   if (c.dtype(0) == DType::f16) c.need(19);
-  c.write("QuantizeLinear", c.inputs(), std::move(attrs));
+  if (a.narrow == NarrowType::none) return c.write("QuantizeLinear", c.inputs(), std::move(attrs));
+  std::vector<std::string> inputs = c.inputs();
+  if (c.has(2))
+    inputs[2] = as_narrow(c, 2, a.narrow);
+  else
+    attrs.back().value = static_cast<int64_t>(elem_type_of(a.narrow));
+  const std::string narrow = c.part("QuantizeLinear", std::move(inputs), std::move(attrs));
+  c.write("Cast", {narrow}, {{"to", static_cast<int64_t>(elem_type_of(*held_in(a.narrow)))}});
 }
 
 void export_dequantize(ExportCtx& c) {
   if (c.dtype(1) == DType::f16) c.need(19);
-  c.write("DequantizeLinear", c.inputs(), scale_attrs(c, c.attrs<QuantizeAttrs>()));
+  const QuantizeAttrs& a = c.attrs<QuantizeAttrs>();
+  std::vector<std::string> inputs = c.inputs();
+  if (a.narrow != NarrowType::none) {
+    inputs[0] = as_narrow(c, 0, a.narrow);
+    if (c.has(2)) inputs[2] = as_narrow(c, 2, a.narrow);
+  }
+  c.write("DequantizeLinear", std::move(inputs), scale_attrs(c, a));
 }
 
 void export_conv(ExportCtx& c) {

@@ -90,8 +90,10 @@ void set_constant(ImportCtx& c, Result<TensorData> data) {
 
 void import_constant(ImportCtx& c) {
   if (const AttributeProto* a = c.attribute("value", AttributeType::tensor);
-      a && !a->tensors.empty())
-    return set_constant(c, c.tensor(a->tensors[0]));
+      a && !a->tensors.empty()) {
+    set_constant(c, c.tensor(a->tensors[0], NarrowElements::widen));
+    return c.set_narrow(0, narrow_of(a->tensors[0].data_type));
+  }
   if (const AttributeProto* a = c.attribute("value_float", AttributeType::float_))
     return set_constant(c, TensorData::scalar_of(a->f));
   if (const AttributeProto* a = c.attribute("value_int", AttributeType::int_))

@@ -34,7 +34,33 @@ constexpr ElemName kElemTypes[] = {
     {ElemType::complex64, "complex64", {}},
     {ElemType::complex128, "complex128", {}},
     {ElemType::bfloat16, "bfloat16", DType::bf16},
+    {ElemType::uint4, "uint4", {}},
+    {ElemType::int4, "int4", {}},
+    {ElemType::uint2, "uint2", {}},
+    {ElemType::int2, "int2", {}},
 };
+
+struct NarrowElem {
+  ElemType elem;
+  NarrowType type;
+  int bits;
+  bool is_signed;
+};
+
+constexpr NarrowElem kNarrowElems[] = {
+    {ElemType::int2, NarrowType::int2, 2, true},
+    {ElemType::uint2, NarrowType::uint2, 2, false},
+    {ElemType::int4, NarrowType::int4, 4, true},
+    {ElemType::uint4, NarrowType::uint4, 4, false},
+    {ElemType::int16, NarrowType::int16, 16, true},
+    {ElemType::uint16, NarrowType::uint16, 16, false},
+};
+
+const NarrowElem* narrow_elem(ElemType t) {
+  for (const NarrowElem& n : kNarrowElems)
+    if (n.elem == t) return &n;
+  return nullptr;
+}
 
 // The repeated field of TensorProto that holds elements of a dtype.
 uint32_t element_field(DType t) {
@@ -116,8 +142,44 @@ Result<TensorData> from_raw(std::span<const std::byte> raw, const TensorType& ty
   return data;
 }
 
-Result<TensorType> type_of(const TensorProto& t) {
-  const std::optional<DType> dtype = dtype_of(t.data_type);
+// The bytes of narrow elements, from the repeated field: one byte in each entry, or one element of
+// sixteen bits.
+Result<std::vector<std::byte>> narrow_field(const TensorProto& t, int bits) {
+  std::vector<std::byte> out;
+  HONE_TRY(each_element(t, DType::i32, [&](uint64_t v) {
+    out.push_back(static_cast<std::byte>(v & 0xff));
+    if (bits == 16) out.push_back(static_cast<std::byte>((v >> 8) & 0xff));
+  }));
+  return out;
+}
+
+// Elements packed from the low bits of each byte up, or in two bytes, the lower one first.
+Result<TensorData> unpack(std::span<const std::byte> packed, const NarrowElem& n,
+                          const TensorType& type) {
+  HONE_ASSIGN(TensorData data, TensorData::allocate(type));
+  const int64_t each = 8 / std::min(n.bits, 8);
+  const int shift = 32 - n.bits;
+  for (int64_t i = 0; i < type.numel(); ++i) {
+    uint32_t bits = 0;
+    if (n.bits == 16) {
+      const size_t at = static_cast<size_t>(2 * i);
+      bits = std::to_integer<uint32_t>(packed[at]) | std::to_integer<uint32_t>(packed[at + 1]) << 8;
+    } else {
+      bits = std::to_integer<uint32_t>(packed[static_cast<size_t>(i / each)]) >>
+             (static_cast<int>(i % each) * n.bits);
+    }
+    bits <<= shift;  // the upper bits go, and the sign comes back from the top
+    const int32_t v =
+        n.is_signed ? static_cast<int32_t>(bits) >> shift : static_cast<int32_t>(bits >> shift);
+    if (type.dtype == DType::i32) data.as_mutable<int32_t>()[i] = v;
+    if (type.dtype == DType::i8) data.as_mutable<int8_t>()[i] = static_cast<int8_t>(v);
+    if (type.dtype == DType::u8) data.as_mutable<uint8_t>()[i] = static_cast<uint8_t>(v);
+  }
+  return data;
+}
+
+Result<TensorType> type_of(const TensorProto& t, const NarrowElem* narrow) {
+  const std::optional<DType> dtype = narrow ? held_in(narrow->type) : dtype_of(t.data_type);
   if (!dtype) return unsupported("elements of {} are not supported", t.data_type);
   for (int64_t d : t.dims)
     if (d < 0) return invalid_model("an extent is negative ({})", d);
@@ -176,23 +238,47 @@ ElemType elem_type_of(DType t) {
   return ElemType::undefined;
 }
 
-Result<TensorData> TensorReader::read(const TensorProto& t) {
+NarrowType narrow_of(ElemType t) {
+  const NarrowElem* n = narrow_elem(t);
+  return n ? n->type : NarrowType::none;
+}
+
+ElemType elem_type_of(NarrowType t) {
+  for (const NarrowElem& n : kNarrowElems)
+    if (n.type == t) return n.elem;
+  return ElemType::undefined;
+}
+
+Result<TensorData> TensorReader::read(const TensorProto& t, NarrowElements how) {
   const std::string who = format("tensor '{}'", t.name);
-  auto type = type_of(t);
+  const NarrowElem* narrow = how == NarrowElements::widen ? narrow_elem(t.data_type) : nullptr;
+  auto type = type_of(t, narrow);
   if (!type.ok()) return type.status().with_context(who);
   auto data = [&]() -> Result<TensorData> {
-    if (t.external) return external(t, *type);
-    if (!t.has_raw_data) return from_fields(t, *type);
-    if (t.raw_data.size() != static_cast<size_t>(type->bytes()))
-      return invalid_model("{} takes {} bytes, {} are stored", *type, type->bytes(),
-                           t.raw_data.size());
-    return from_raw(t.raw_data, *type, owner_);
+    if (!t.external && !t.has_raw_data && !narrow) return from_fields(t, *type);
+    const uint64_t wanted =
+        narrow ? static_cast<uint64_t>(type->numel()) * static_cast<uint64_t>(narrow->bits) / 8 +
+                     (type->numel() * narrow->bits % 8 != 0)
+               : static_cast<uint64_t>(type->bytes());
+    std::span<const std::byte> raw = t.raw_data;
+    std::shared_ptr<const void> owner = owner_;
+    std::vector<std::byte> gathered;
+    if (t.external) {
+      HONE_ASSIGN(raw, external(t, wanted, owner));
+    } else if (!t.has_raw_data) {
+      HONE_ASSIGN(gathered, narrow_field(t, narrow->bits));
+      raw = gathered;
+    }
+    if (raw.size() != wanted)
+      return invalid_model("{} takes {} bytes, {} are stored", *type, wanted, raw.size());
+    return narrow ? unpack(raw, *narrow, *type) : from_raw(raw, *type, owner);
   }();
   if (!data.ok()) return data.status().with_context(who);
   return data;
 }
 
-Result<TensorData> TensorReader::external(const TensorProto& t, const TensorType& type) {
+Result<std::span<const std::byte>> TensorReader::external(const TensorProto& t, uint64_t wanted,
+                                                          std::shared_ptr<const void>& owner) {
   std::string_view location;
   uint64_t offset = 0;
   std::optional<uint64_t> length;
@@ -214,15 +300,14 @@ Result<TensorData> TensorReader::external(const TensorProto& t, const TensorType
     file = files_.emplace(std::string(location), std::move(mapped)).first;
   }
   const std::span<const std::byte> all = file->second.bytes();
-  const uint64_t wanted = static_cast<uint64_t>(type.bytes());
   if (length && *length != wanted)
-    return invalid_model("external data: {} takes {} bytes, the length given is {}", type, wanted,
+    return invalid_model("external data: the tensor takes {} bytes, the length given is {}", wanted,
                          *length);
   if (offset > all.size() || all.size() - offset < wanted)
     return invalid_model("external data: {} bytes at {} go beyond the {} bytes of '{}'", wanted,
                          offset, all.size(), location);
-  return from_raw(all.subspan(static_cast<size_t>(offset), static_cast<size_t>(wanted)), type,
-                  file->second.owner());
+  owner = file->second.owner();
+  return all.subspan(static_cast<size_t>(offset), static_cast<size_t>(wanted));
 }
 
 }  // namespace hone::onnx

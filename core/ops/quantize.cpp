@@ -19,8 +19,28 @@ QuantizedRange range_of(DType t) {
   }
 }
 
-Value saturate(Value x, DType to) {
-  const QuantizedRange r = range_of(to);
+QuantizedRange range_of(NarrowType t, DType held) {
+  switch (t) {
+    case NarrowType::none:
+      return range_of(held);
+    case NarrowType::int2:
+      return {-2, 1};
+    case NarrowType::uint2:
+      return {0, 3};
+    case NarrowType::int4:
+      return {-8, 7};
+    case NarrowType::uint4:
+      return {0, 15};
+    case NarrowType::int16:
+      return {-32768, 32767};
+    case NarrowType::uint16:
+      return {0, 65535};
+  }
+  return range_of(held);
+}
+
+Value saturate(Value x, DType to, NarrowType narrow) {
+  const QuantizedRange r = range_of(narrow, to);
   return ops::cast(ops::clip(x, r.low, r.high), to);
 }
 
@@ -28,12 +48,21 @@ namespace {
 
 bool is_quantized(DType t) { return t == DType::i8 || t == DType::u8 || t == DType::i32; }
 
+Status check_narrow(const InferCtx& c, const QuantizeAttrs& a, DType held) {
+  const auto want = held_in(a.narrow);
+  if (!want || *want == held) return {};
+  return c.error("{} is held as {}, not {}", enum_names(a.narrow)[static_cast<size_t>(a.narrow)],
+                 *want, held);
+}
+
 // One number; or a vector along the axis; or blocks along it.
 Status check_scale(const InferCtx& c, const QuantizeAttrs& a) {
   const Shape &x = c.shape(0), &scale = c.shape(1);
+  const auto is_one = [](const Shape& s) { return s.numel() == 1 && s.rank() <= 1; };
+  const bool both_one = is_one(scale) && (!c.has(2) || is_one(c.shape(2)));
+  if (both_one) return {};
   if (c.has(2) && c.shape(2) != scale)
     return c.error("the zero point is {}, the scale {}; both need one shape", c.in(2), c.in(1));
-  if (scale.numel() == 1 && scale.rank() <= 1) return {};
   HONE_ASSIGN(const int axis, need_axis(c, 0, a.axis));
   if (a.block_size == 0) {
     if (scale == Shape{x[axis]}) return {};
@@ -72,7 +101,9 @@ Status infer_quantize(InferCtx& c) {
   HONE_TRY(need(c, 1, Accepts::floats));
   HONE_TRY(check_scale(c, a));
   const DType to = c.has(2) ? c.dtype(2) : a.to;
-  if (to != DType::i8 && to != DType::u8) return c.error("gives i8 or u8, not {}", to);
+  HONE_TRY(check_narrow(c, a, to));
+  if (to != DType::i8 && to != DType::u8 && a.narrow == NarrowType::none)
+    return c.error("gives i8 or u8, not {}", to);
   c.out(to, c.shape(0));
   return {};
 }
@@ -85,13 +116,14 @@ void decompose_quantize(DecomposeCtx& c) {
   const Value scale = spread(c, ops::cast(c.in(1), t), a);
   Value y = ops::round(ops::cast(c.in(0), t) / scale);
   if (c.has(2)) y = y + spread(c, ops::cast(c.in(2), t), a);
-  c.set(0, saturate(y, to));
+  c.set(0, saturate(y, to, a.narrow));
 }
 
 Status infer_dequantize(InferCtx& c) {
   if (!is_quantized(c.dtype(0))) return c.error("input 0 is {}, expected i8, u8 or i32", c.in(0));
   HONE_TRY(need(c, 1, Accepts::floats));
   if (c.has(2)) HONE_TRY(need_same_dtype(c, 0, 2));
+  HONE_TRY(check_narrow(c, c.attrs<QuantizeAttrs>(), c.dtype(0)));
   HONE_TRY(check_scale(c, c.attrs<QuantizeAttrs>()));
   c.out(c.dtype(1), c.shape(0));
   return {};
@@ -102,7 +134,11 @@ void decompose_dequantize(DecomposeCtx& c) {
   Value x = ops::cast(c.in(0), DType::i32);
   if (c.has(2)) x = x - spread(c, ops::cast(c.in(2), DType::i32), a);
   const DType t = c.type(1).dtype;
-  c.set(0, ops::cast(x, t) * spread(c, c.in(1), a));
+  // Sixteen bits are more than a half float has: they are multiplied as f32.
+  const bool wide = a.narrow == NarrowType::int16 || a.narrow == NarrowType::uint16;
+  if (!wide || t == DType::f64) return c.set(0, ops::cast(x, t) * spread(c, c.in(1), a));
+  const Value scale = ops::cast(spread(c, c.in(1), a), DType::f32);
+  c.set(0, ops::cast(ops::cast(x, DType::f32) * scale, t));
 }
 
 // The range of x with 0 in it is mapped to 0 .. 255. Where all is zero the scale is 1.

@@ -12,9 +12,10 @@ struct QuantizedRange {
 };
 /// The numbers that an integer type holds.
 QuantizedRange range_of(DType t);
+QuantizedRange range_of(NarrowType t, DType held);
 
 /// Whole numbers in floating point as integers of type `to`; what does not fit takes the nearest
 /// one that does.
-Value saturate(Value x, DType to);
+Value saturate(Value x, DType to, NarrowType narrow = NarrowType::none);
 
 }  // namespace hone

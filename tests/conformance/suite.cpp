@@ -56,7 +56,7 @@ bool is_random(const SuiteTest& t) {
 Result<TensorData> read_tensor_file(const std::string& path) {
   HONE_ASSIGN(const MappedFile file, MappedFile::open(path));
   HONE_ASSIGN(const onnx::TensorProto proto, onnx::read_tensor(file.bytes()));
-  auto data = onnx::TensorReader(file.owner()).read(proto);
+  auto data = onnx::TensorReader(file.owner()).read(proto, onnx::NarrowElements::widen);
   return data.ok() ? std::move(data) : data.status().with_context(path);
 }
 

@@ -178,5 +178,20 @@ TEST_CASE("an attribute is the number its author wrote, not the nearest single-p
   CHECK_EQ(m.graph.nodes[0].attrs.as<BatchNormAttrs>().eps, 1e-3);
 }
 
+// What holds a narrow integer does not wrap around where the integer does.
+TEST_CASE("operators that would take narrow integers for wider ones are refused by name") {
+  const auto model = [](const char* op) {
+    OnnxFile f(21);
+    f.input("x", {2}).output("y", {2});
+    f.node("Cast", {"x"}, {"a"}, {{"to", int64_t{5}}})  // int16
+        .node(op, {"a"}, {"b"})
+        .node("Cast", {"b"}, {"y"}, {{"to", int64_t{1}}});
+    return f;
+  };
+  CHECK_ERROR(model("Neg").import(), Code::unsupported, "Neg-21 of int16");
+  const TensorData x = tensor_of<float>({2}, {-5, 40000});
+  CHECK(same_bits(run(model("Identity"), {x}), tensor_of<float>({2}, {-5, 40000 - 65536})));
+}
+
 }  // namespace
 }  // namespace hone

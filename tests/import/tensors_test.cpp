@@ -139,6 +139,48 @@ TEST_CASE("external data is mapped from beside the model") {
   CHECK(same_bits(must(read(external("w.bin", "8", ""), dir.path())), want));
 }
 
+Result<TensorData> read_narrow(const wire::Writer& w) {
+  const auto bytes = std::make_shared<const std::string>(w.to_string());
+  HONE_ASSIGN(const onnx::TensorProto t, onnx::read_tensor(std::as_bytes(std::span(*bytes))));
+  return onnx::TensorReader(bytes).read(t, onnx::NarrowElements::widen);
+}
+
+TEST_CASE("narrow integers are unpacked from the low bits up, raw or by field") {
+  struct Stored {
+    ElemType type;
+    std::string raw;
+    std::vector<int64_t> field;
+    TensorData want;
+  };
+  const Stored all[] = {
+      {ElemType::int4, "\x8f\x07", {0x8f, 0x07}, tensor_of<int8_t>({3}, {-1, -8, 7})},
+      {ElemType::uint4, "\x8f\x07", {0x8f, 0x07}, tensor_of<uint8_t>({3}, {15, 8, 7})},
+      {ElemType::int2, "\x1e", {0x1e}, tensor_of<int8_t>({3}, {-2, -1, 1})},
+      {ElemType::uint2, "\x1e", {0x1e}, tensor_of<uint8_t>({3}, {2, 3, 1})},
+      {ElemType::int16,
+       std::string("\xff\xff\x00\x80\x02\x01", 6),
+       {-1, -32768, 258},
+       tensor_of<int32_t>({3}, {-1, -32768, 258})},
+      {ElemType::uint16,
+       std::string("\xff\xff\x00\x80\x02\x01", 6),
+       {65535, 32768, 258},
+       tensor_of<int32_t>({3}, {65535, 32768, 258})},
+  };
+  for (const Stored& s : all) {
+    CAPTURE(onnx::to_string(s.type));
+    wire::Writer raw = head({3}, s.type);
+    raw.text(9, s.raw);
+    CHECK(same_bits(must(read_narrow(raw)), s.want));
+    wire::Writer field = head({3}, s.type);
+    field.packed(5, s.field);
+    CHECK(same_bits(must(read_narrow(field)), s.want));
+    CHECK_ERROR(read(raw), Code::unsupported, onnx::to_string(s.type));
+    wire::Writer cut = head({5}, s.type);
+    cut.text(9, s.raw.substr(0, 1));
+    CHECK_ERROR(read_narrow(cut), Code::invalid_model, "1 are stored");
+  }
+}
+
 TEST_CASE("external data that goes beyond its file is refused") {
   TempDir dir;
   write_text(dir.file("w.bin"), std::string(12, 'x'));

@@ -67,6 +67,48 @@ OP_CASE(dequantize_linear, {.attrs = QuantizeAttrs{1, 2, DType::u8},
                             .in = {i8({1, 4}, {0, 0, 2, -3}), f32({1, 2}, {0, 1})},
                             .dtype = DType::f32,
                             .expect = {{0, 0, 2, -3}}})
+// Narrow integers end where their own range does, and a zero point may be one number in its own
+// way.
+OP_CASE(quantize_linear, {.attrs = QuantizeAttrs{.narrow = NarrowType::int4},
+                          .in = {f32({6}, {-20, -17, -1, 5, 13, 99}), f32({}, {2}), i8({1}, {1})},
+                          .dtype = DType::f32,
+                          .expect = {{-8, -7, 1, 3, 7, 7}}})
+OP_CASE(quantize_linear, {.attrs = QuantizeAttrs{0, 2, DType::u8, NarrowType::uint4},
+                          .in = {f32({4}, {-3, 7, 30, 60}), f32({2}, {1, 4})},
+                          .dtype = DType::f32,
+                          .expect = {{0, 7, 8, 15}}})
+OP_CASE(quantize_linear, {.attrs = QuantizeAttrs{.narrow = NarrowType::uint2},
+                          .in = {f32({3}, {-1, 2, 9}), f32({}, {1}), u8({}, {0})},
+                          .dtype = DType::f32,
+                          .expect = {{0, 2, 3}}})
+OP_CASE(quantize_linear, {.attrs = QuantizeAttrs{.to = DType::i8, .narrow = NarrowType::int2},
+                          .in = {f32({3}, {-9, -1, 9}), f32({}, {1})},
+                          .dtype = DType::f32,
+                          .expect = {{-2, -1, 1}}})
+OP_CASE(quantize_linear,
+        {.attrs = QuantizeAttrs{.narrow = NarrowType::int16},
+         .in = {f32({3}, {-1e9, 3, 1e9}), f32({}, {2}), In::typed(DType::i32, {}, {-100})},
+         .dtype = DType::f32,
+         .expect = {{-32768, -98, 32767}}})
+OP_CASE(quantize_linear,
+        {.attrs = QuantizeAttrs{.narrow = NarrowType::uint16},
+         .in = {f32({3}, {-1e9, 3, 1e9}), f32({}, {1}), In::typed(DType::i32, {}, {40000})},
+         .dtype = DType::f32,
+         .expect = {{0, 40003, 65535}}})
+OP_CASE(dequantize_linear, {.attrs = QuantizeAttrs{1, 0, DType::u8, NarrowType::int4},
+                            .in = {i8({2, 2}, {-8, 7, 0, 1}), f32({2}, {2, 0.5}), i8({2}, {1, -1})},
+                            .dtype = DType::f32,
+                            .expect = {{-18, 4, -2, 1}}})
+OP_REJECTS(quantize_linear,
+           {.attrs = QuantizeAttrs{.narrow = NarrowType::int4},
+            .in = {{3}, f32({}, {1}), u8({}, {0})}},
+           "int4 is held as i8, not u8")
+OP_REJECTS(quantize_linear, {.in = {{3}, f32({}, {1}), In::typed(DType::i32, {}, {0})}},
+           "gives i8 or u8, not i32")
+OP_REJECTS(dequantize_linear,
+           {.attrs = QuantizeAttrs{.narrow = NarrowType::uint16},
+            .in = {i8({3}, {1, 2, 3}), f32({}, {1})}},
+           "uint16 is held as i32, not i8")
 OP_CASE(matmul_integer,
         {.in = {u8({2, 2}, {11, 7, 3, 10}), i8({2, 1}, {1, -4}), u8({}, {10}), i8({}, {2})},
          .expect = {{-1 * 1 + -3 * -6 + 0, 7 * 1}}})
