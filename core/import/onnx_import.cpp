@@ -2,11 +2,13 @@
 // From an ONNX model to Hone's graph: inputs, weights, then node by node through the table of
 // rules. Everything Hone lacks is gathered on the way, so that one error can list it all.
 #include <algorithm>
+#include <deque>
 #include <unordered_set>
 
 #include "core/base/file.hpp"
 #include "core/base/sha256.hpp"
 #include "core/import/onnx_families.hpp"
+#include "core/import/onnx_gradient.hpp"
 #include "core/import/onnx_weights.hpp"
 #include "hone/control.hpp"
 #include "hone/simplify.hpp"
@@ -24,6 +26,8 @@ constexpr int64_t kFoldLimitBytes = 64 << 10;
 // Functions may call functions: so deep, and so many nodes in all, that a small file cannot unfold
 // into an endless graph.
 constexpr int kMaxCallDepth = 32;
+// Of Scan, since opset 9.
+constexpr std::string_view kDirections = "scan_input_directions";
 constexpr size_t kMaxNodes = size_t{1} << 22;
 
 // Operators that move narrow integers about, and those that know their range. Any other would take
@@ -38,6 +42,15 @@ bool one_of(std::string_view name, std::span<const std::string_view> names) {
 }
 
 std::string_view name_of(NarrowType t) { return enum_names(t)[static_cast<size_t>(t)]; }
+
+bool is_gradient(const NodeProto& n) {
+  return n.domain == "ai.onnx.preview.training" && n.op_type == "Gradient";
+}
+
+bool has_attribute(const NodeProto& n, std::string_view name) {
+  return std::any_of(n.attributes.begin(), n.attributes.end(),
+                     [&](const AttributeProto& a) { return a.name == name; });
+}
 
 bool is_standard(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
 
@@ -168,11 +181,14 @@ class Importer {
   static void collect_read(std::span<const NodeProto> nodes, Names& read) {
     for (const NodeProto& n : nodes) {
       read.insert(n.inputs.begin(), n.inputs.end());
-      for (const AttributeProto& a : n.attributes)
+      for (const AttributeProto& a : n.attributes) {
         for (const GraphProto& g : a.graphs) {
           collect_read(g.nodes, read);
           for (const ValueInfoProto& o : g.outputs) read.insert(o.name);
         }
+        if (is_gradient(n) && a.name == "y") read.insert(a.s);
+        if (is_gradient(n)) read.insert(a.strings.begin(), a.strings.end());
+      }
     }
   }
 
@@ -224,6 +240,7 @@ class Importer {
     const bool control =
         is_standard(n.domain) && (n.op_type == "If" || n.op_type == "Loop" || n.op_type == "Scan");
     if (control) return import_control(n, opset, name, body);
+    if (is_gradient(n)) return import_gradient(n, name, body);
     const ImportRule* rule = find_rule(is_standard(n.domain) ? "" : n.domain, n.op_type, opset);
     const FunctionProto* function = rule ? nullptr : find_function(n);
     if (!rule && !function) {
@@ -295,6 +312,49 @@ class Importer {
       give_name(c.out(k), format("{}{}", body.prefix, out));
     }
     return {};
+  }
+
+  // dy/dx for each x that the attribute xs names, of what the graph has computed so far. The inputs
+  // are the values of xs and zs; others than those would be another graph.
+  Status import_gradient(const NodeProto& n, const std::string& name, const Body& body) {
+    std::vector<std::string_view> names;
+    std::string_view y;
+    size_t count = 0;
+    for (const AttributeProto& a : n.attributes) {
+      if (a.name == "y") y = a.s;
+      if (a.name == "xs") count = a.strings.size();
+      if (a.name == "xs" || a.name == "zs")
+        names.insert(a.name == "xs" ? names.begin() : names.end(), a.strings.begin(),
+                     a.strings.end());
+    }
+    const auto target = body.scope.find(y);
+    if (count == 0 || names.size() != n.inputs.size() || target == body.scope.end())
+      return invalid_model("node '{}' (Gradient): has {} inputs for {} names, and y '{}'", name,
+                           n.inputs.size(), names.size(), y);
+    std::vector<Value> inputs;
+    HONE_ASSIGN(const bool complete, resolve_inputs(n, name, body, inputs));
+    if (!complete || !target->second.valid()) return {};
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const auto named = body.scope.find(names[i]);
+      if (named != body.scope.end() && named->second.valid() && inputs[i].valid() &&
+          named->second.id() == inputs[i].id())
+        continue;
+      missing("Gradient-1 at values that the graph has not computed with", name);
+      return {};
+    }
+    b_.set_scope(name);
+    const auto grads = gradients_within(b_, target->second, std::span(inputs).first(count));
+    if (grads.status().code() == Code::unsupported) {
+      missing(format("Gradient-1 {}", grads.status().message()), name);
+      return {};
+    }
+    if (!grads.ok()) return invalid_model("node '{}': {}", name, grads.status().message());
+    for (size_t k = 0; k < n.outputs.size() && k < count; ++k) {
+      if (n.outputs[k].empty()) continue;
+      body.scope[n.outputs[k]] = (*grads)[k];
+      give_name((*grads)[k], format("{}{}", body.prefix, n.outputs[k]));
+    }
+    return builder_status();
   }
 
   // ---- bodies
@@ -453,10 +513,8 @@ class Importer {
     b_.set_scope(name);
     if (n.op_type == "If") return import_if(n, std::move(inputs), name, body);
     if (n.op_type == "Loop") return import_loop(n, std::move(inputs), name, body);
-    if (opset < 9) {
-      missing("Scan-8", name);
-      return {};
-    }
+    if (opset < 9 && !has_attribute(n, kDirections))
+      return import_batched_scan(n, std::move(inputs), name, body);
     return import_scan(n, std::move(inputs), name, body);
   }
 
@@ -516,6 +574,41 @@ class Importer {
     return emit_control(op::loop, n, inputs, std::move(attrs), results, body);
   }
 
+  // Scan of opset 8 has a batch axis before all others, and lengths as its first input. Without
+  // lengths it is a scan over the batch whose step is the newer Scan.
+  Status import_batched_scan(const NodeProto& n, std::vector<Value> inputs, const std::string& name,
+                             const Body& body) {
+    if (inputs.empty() || inputs[0].valid()) {
+      missing("Scan-8 with the lengths of its sequences", name);
+      return {};
+    }
+    inputs.erase(inputs.begin());
+    NodeProto step = n, whole = n;
+    whole.inputs.erase(whole.inputs.begin());
+    GraphProto sample;
+    const auto made_name = [&](std::string_view what, size_t i) -> std::string_view {
+      return made_names_.emplace_back(format("{}/sample/{}_{}", name, what, i));
+    };
+    step.inputs.clear();
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      step.inputs.push_back(made_name("in", i));
+      sample.inputs.push_back({.name = step.inputs.back()});
+    }
+    for (size_t i = 0; i < step.outputs.size(); ++i) {
+      step.outputs[i] = made_name("out", i);
+      sample.outputs.push_back({.name = step.outputs[i]});
+    }
+    for (AttributeProto& a : step.attributes)
+      if (a.name == "directions") a.name = kDirections;
+    if (!has_attribute(step, kDirections)) step.attributes.push_back({.name = kDirections});
+    sample.nodes = {std::move(step)};
+    AttributeProto over{.name = "body", .type = AttributeType::graph};
+    over.graphs = {std::move(sample)};
+    whole.attributes = {std::move(over),
+                        {.name = "num_scan_inputs", .i = static_cast<int64_t>(inputs.size())}};
+    return import_scan(whole, std::move(inputs), name, body);
+  }
+
   Status import_scan(const NodeProto& n, std::vector<Value> inputs, const std::string& name,
                      const Body& body) {
     const GraphProto* g = body_of(n, "body");
@@ -524,7 +617,7 @@ class Importer {
     for (const AttributeProto& a : n.attributes) {
       if (a.name == "num_scan_inputs") sequences = a.i;
       if (a.name == "scan_input_axes") attrs.in_axes = a.ints;
-      if (a.name == "scan_input_directions") attrs.in_reverse = a.ints;
+      if (a.name == kDirections) attrs.in_reverse = a.ints;
       if (a.name == "scan_output_axes") attrs.out_axes = a.ints;
       if (a.name == "scan_output_directions") attrs.out_reverse = a.ints;
     }
@@ -682,6 +775,7 @@ class Importer {
   std::vector<Value> captured_;
   std::vector<Known> results_;
   size_t imported_ = 0;
+  std::deque<std::string> made_names_;  // of what is written in another way than the file does
 };
 
 std::map<std::string, std::string> metadata_of(const ModelProto& m) {

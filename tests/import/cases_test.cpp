@@ -193,5 +193,32 @@ TEST_CASE("operators that would take narrow integers for wider ones are refused 
   CHECK(same_bits(run(model("Identity"), {x}), tensor_of<float>({2}, {-5, 40000 - 65536})));
 }
 
+// y = x * x * w; dy/dx of every element of y, at the values that the graph has computed with.
+OnnxFile graded(std::initializer_list<OnnxDim> dims, const char* at) {
+  using Names = std::vector<std::string>;
+  OnnxFile f(17);
+  f.input("x", dims).input("w", {2}).output("dx").output("dw");
+  f.node("Mul", {"x", "x"}, {"xx"}).node("Mul", {"xx", "w"}, {"y"});
+  f.node("Gradient", {at, "w"}, {"dx", "dw"}, {{"xs", Names{"x", "w"}}, {"y", std::string("y")}},
+         "", "ai.onnx.preview.training");
+  return f;
+}
+
+TEST_CASE("Gradient gives the derivatives of what the graph has computed") {
+  Session session = must(Session::create(must(graded({3, 2}, "x").import())));
+  const std::vector<TensorData> in = {tensor_of<float>({3, 2}, {1, 2, 3, 4, 5, 6}),
+                                      tensor_of<float>({2}, {10, 100})};
+  const std::vector<TensorData> out = must(session.run(in));
+  CHECK(same_bits(out[0], tensor_of<float>({3, 2}, {20, 400, 60, 800, 100, 1200})));
+  CHECK(same_bits(out[1], tensor_of<float>({2}, {1 + 9 + 25, 4 + 16 + 36})));
+}
+
+TEST_CASE("Gradient is refused at other values, and where shapes are not known") {
+  CHECK_ERROR(graded({3, 2}, "xx").import(), Code::unsupported,
+              "Gradient-1 at values that the graph has not computed with");
+  CHECK_ERROR(graded({"N", 2}, "x").import(), Code::unsupported,
+              "Gradient-1 where shapes are not known before the model runs");
+}
+
 }  // namespace
 }  // namespace hone

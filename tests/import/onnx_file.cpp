@@ -32,6 +32,10 @@ wire::Writer attribute(const OnnxAttr& a) {
   if (const auto* v = std::get_if<std::vector<float>>(&a.value)) w.packed(7, *v), w.integer(20, 6);
   if (const auto* t = std::get_if<TensorData>(&a.value))
     w.message(5, onnx_tensor("", *t)), w.integer(20, 4);
+  if (const auto* v = std::get_if<std::vector<std::string>>(&a.value)) {
+    for (const std::string& s : *v) w.text(9, s);
+    w.integer(20, 8);
+  }
   return w;
 }
 
@@ -84,8 +88,9 @@ OnnxFile& OnnxFile::initializer(wire::Writer tensor) {
 }
 OnnxFile& OnnxFile::node(std::string_view op_type, std::initializer_list<std::string_view> inputs,
                          std::initializer_list<std::string_view> outputs,
-                         std::initializer_list<OnnxAttr> attrs, std::string_view name) {
-  graph_.push_back({1, onnx_node(op_type, inputs, outputs, attrs, name).to_string()});
+                         std::initializer_list<OnnxAttr> attrs, std::string_view name,
+                         std::string_view domain) {
+  graph_.push_back({1, onnx_node(op_type, inputs, outputs, attrs, name, domain).to_string()});
   return *this;
 }
 OnnxFile& OnnxFile::metadata(std::string_view key, std::string_view value) {

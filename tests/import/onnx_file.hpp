@@ -17,7 +17,8 @@ namespace hone::test {
 /// std::string("linear")}.
 struct OnnxAttr {
   std::string name;
-  std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>, TensorData>
+  std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>, TensorData,
+               std::vector<std::string>>
       value;
 };
 
@@ -47,7 +48,8 @@ class OnnxFile {
   OnnxFile& initializer(wire::Writer tensor);
   OnnxFile& node(std::string_view op_type, std::initializer_list<std::string_view> inputs,
                  std::initializer_list<std::string_view> outputs,
-                 std::initializer_list<OnnxAttr> attrs = {}, std::string_view name = {});
+                 std::initializer_list<OnnxAttr> attrs = {}, std::string_view name = {},
+                 std::string_view domain = {});
   OnnxFile& metadata(std::string_view key, std::string_view value);
   /// A field of ModelProto as it is.
   OnnxFile& field(uint32_t number, wire::Writer message);

@@ -26,7 +26,8 @@ std::string table() {
   HONE_ONNX_FAMILIES(HONE_ONNX_FAMILY)
 #undef HONE_ONNX_FAMILY
   since["If"] = since["Loop"] = {1};
-  since["Scan"] = {9};
+  since["Scan"] = {8, 9};
+  since["ai.onnx.preview.training.Gradient"] = {1};
   std::string rows;
   for (const auto& [name, versions] : since) {
     std::string text;
