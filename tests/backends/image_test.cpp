@@ -59,6 +59,44 @@ TEST_CASE("batch normalisation in training: outputs and statistics") {
       }
 }
 
+// One reader after the other, as in a forward and a backward pass: through an element-wise step in
+// each, and where `pooled`, through a step that needs the image itself.
+std::string readers(const Shape& s, bool pooled, int norms) {
+  Case c;
+  const Value x = c.input(s, "x", 1);
+  const auto norm = [&](Value v, uint64_t seed) {
+    const std::string n = std::to_string(seed);
+    const std::vector<Value> in = {v, channels(c, s, ("scale" + n).c_str(), seed),
+                                   channels(c, s, ("bias" + n).c_str(), seed + 1)};
+    return c.builder().emit_all(op::batch_norm_train, in, NormAttrs{})[0];
+  };
+  Value y = norm(x, 10), sum = y;
+  for (int i = 1; i < norms; ++i) sum = sum + norm(x, static_cast<uint64_t>(10 + 2 * i));
+  const Value kept = ops::relu(sum);
+  Value out = c.builder().emit(op::max_pool, {kept}, pool(s, 2, 1, 0));
+  out = ops::sum(out) + ops::where(ops::greater(y, kept * 0.5), y * y, kept);
+  if (pooled) out = out + ops::sum(c.builder().emit(op::max_pool, {y}, pool(s, 3, 1, 1)));
+  c.check(out, all());
+  return c.steps(all());
+}
+
+TEST_CASE("a normalised image is computed where it is read, and written where it must be") {
+  const auto count = [](const std::string& all_steps, std::string_view kind) {
+    int n = 0;
+    for (size_t at = all_steps.find(kind); at != std::string::npos;
+         at = all_steps.find(kind, at + 1))
+      ++n;
+    return n;
+  };
+  for (const Shape& s : {Shape{2, 5, 6, 7}, Shape{1, 33, 9, 9}, Shape{3, 2, 40, 31}}) {
+    INFO(to_string(s));
+    const std::string apart = readers(s, false, 1), written = readers(s, true, 1);
+    if (apart.find("vector.batch_norm_train") == std::string::npos) return;  // not built
+    CHECK_EQ(count(written, "vector.pointwise"), count(apart, "vector.pointwise") + 1);
+    for (const int norms : {2, 8}) readers(s, false, norms);  // more than one expression holds
+  }
+}
+
 TEST_CASE("the gradient of batch normalisation") {
   for (const Shape& s : kImages)
     for (size_t output = 0; output < 3; ++output) {
