@@ -53,6 +53,8 @@ enum class Fn : uint8_t {
   logical_or,
   logical_xor,
   where,
+  center,   // (a - b) - c
+  mul_add,  // a b + c, both rounded
 };
 
 /// Numbers of registers; `to` is written, `a`, `b` and `c` are read as the function needs them.

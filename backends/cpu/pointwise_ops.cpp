@@ -165,16 +165,14 @@ class StepWriter {
       return operand({DType::f32, by_channel}, b);
     };
     int at = find(d.x)->second;
-    const auto apply = [&](Fn fn, BufferId b) {
+    const auto apply = [&](Fn fn, BufferId b, BufferId c) {
       Instruction i;
       i.fn = fn;
-      const int in[] = {at, vector(b)};
+      const int in[] = {at, vector(b), vector(c)};
       at = e_.add(i, in);
     };
-    apply(Fn::sub, d.whole);
-    apply(Fn::sub, d.rest);
-    apply(Fn::mul, d.factor);
-    apply(Fn::add, d.bias);
+    apply(Fn::center, d.whole, d.rest);
+    apply(Fn::mul_add, d.factor, d.bias);
     return at;
   }
 
@@ -195,7 +193,7 @@ class StepWriter {
   }
 
  private:
-  static constexpr int kMostDeferred = 6;  // each takes four operands and instructions more
+  static constexpr int kMostDeferred = 6;  // each takes four operands and two instructions more
   using Registers = std::vector<std::pair<ValueId, int>>;
 
   Registers::const_iterator find(ValueId v) const {

@@ -78,20 +78,17 @@ HWY_INLINE void Zip(const float* a, const float* b, float* to, int64_t n, F f) {
   if (const size_t rest = static_cast<size_t>(n - i))
     hn::StoreN(f(hn::LoadN(d, a + i, rest), hn::LoadN(d, b + i, rest)), d, to + i, rest);
 }
-HWY_INLINE void Select(const float* c, const float* a, const float* b, float* to, int64_t n) {
+template <class F>
+HWY_INLINE void Zip3(const float* a, const float* b, const float* c, float* to, int64_t n, F f) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes)
-    hn::StoreU(
-        hn::IfThenElse(IsTrue(hn::LoadU(d, c + i)), hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d,
-        to + i);
+    hn::StoreU(f(hn::LoadU(d, a + i), hn::LoadU(d, b + i), hn::LoadU(d, c + i)), d, to + i);
   if (const size_t rest = static_cast<size_t>(n - i))
-    hn::StoreN(hn::IfThenElse(IsTrue(hn::LoadN(d, c + i, rest)), hn::LoadN(d, a + i, rest),
-                              hn::LoadN(d, b + i, rest)),
+    hn::StoreN(f(hn::LoadN(d, a + i, rest), hn::LoadN(d, b + i, rest), hn::LoadN(d, c + i, rest)),
                d, to + i, rest);
 }
-
 #define HONE_MAP(name, expression)                  \
   case Fn::name:                                    \
     Map(a, to, n, [&](V x) { return expression; }); \
@@ -147,7 +144,13 @@ void Run(const Instruction& i, const float* a, const float* b, const float* c, f
     HONE_ZIP(logical_or, FromMask(hn::Or(IsTrue(x), IsTrue(y))))
     HONE_ZIP(logical_xor, FromMask(hn::Xor(IsTrue(x), IsTrue(y))))
     case Fn::where:
-      Select(a, b, c, to, n);
+      Zip3(a, b, c, to, n, [](V x, V y, V z) { return hn::IfThenElse(IsTrue(x), y, z); });
+      break;
+    case Fn::center:
+      Zip3(a, b, c, to, n, [](V x, V y, V z) { return hn::Sub(hn::Sub(x, y), z); });
+      break;
+    case Fn::mul_add:
+      Zip3(a, b, c, to, n, [](V x, V y, V z) { return hn::Add(hn::Mul(x, y), z); });
       break;
   }
 }
