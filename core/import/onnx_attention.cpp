@@ -111,8 +111,9 @@ std::string causal_bias(ExportCtx& c, int64_t queries, int64_t keys) {
 bool spell_attention(ExportCtx& c) {
   const DotProductAttentionAttrs& a = c.attrs<DotProductAttentionAttrs>();
   const int heads = a.tokens_first ? 2 : 1, tokens = a.tokens_first ? 1 : 2;
-  const int64_t shared = extent(c, 1, heads);
-  if (shared != 1 && (shared < 0 || shared != extent(c, 0, heads))) return false;
+  // Heads that are not known come from products that were recognised, and are as many in both.
+  const int64_t shared = extent(c, 1, heads), own = extent(c, 0, heads);
+  if (shared > 1 && own >= 0 && shared != own) return false;
   const int64_t queries = extent(c, 0, tokens), keys = extent(c, 1, tokens), size = extent(c, 0, 3);
   if ((a.causal && (queries < 0 || keys < 0)) || (a.scale == 0 && size < 0)) return false;
   const auto order = [](std::initializer_list<int64_t> perm) {
