@@ -76,14 +76,11 @@ void cast_to(ImportCtx& c, DType to) {
 // The lowest bits of the integer, whose uppermost is the sign: (x & mask) ^ half - half.
 void cast_to_narrow(ImportCtx& c, NarrowType to) {
   constexpr DType wide = DType::i32;
-  constexpr int kBits[] = {0, 2, 2, 4, 4, 16, 16};
-  const int bits = kBits[static_cast<size_t>(to)];
-  const bool is_signed =
-      to == NarrowType::int2 || to == NarrowType::int4 || to == NarrowType::int16;
+  const int bits = bits_of(to);
   const DType held = *held_in(to);
   Value v = c.dtype(0) == wide ? c.in(0) : c.emit(op::cast, {c.in(0)}, CastAttrs{wide});
   v = c.emit(op::bitwise_and, {v, c.scalar((1 << bits) - 1, wide)});
-  if (is_signed) {
+  if (is_signed(to)) {
     const Value half = c.scalar(1 << (bits - 1), wide);
     v = c.emit(op::sub, {c.emit(op::bitwise_xor, {v, half}), half});
   }

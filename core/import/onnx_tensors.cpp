@@ -43,24 +43,13 @@ constexpr ElemName kElemTypes[] = {
 struct NarrowElem {
   ElemType elem;
   NarrowType type;
-  int bits;
-  bool is_signed;
 };
 
 constexpr NarrowElem kNarrowElems[] = {
-    {ElemType::int2, NarrowType::int2, 2, true},
-    {ElemType::uint2, NarrowType::uint2, 2, false},
-    {ElemType::int4, NarrowType::int4, 4, true},
-    {ElemType::uint4, NarrowType::uint4, 4, false},
-    {ElemType::int16, NarrowType::int16, 16, true},
-    {ElemType::uint16, NarrowType::uint16, 16, false},
+    {ElemType::int2, NarrowType::int2},   {ElemType::uint2, NarrowType::uint2},
+    {ElemType::int4, NarrowType::int4},   {ElemType::uint4, NarrowType::uint4},
+    {ElemType::int16, NarrowType::int16}, {ElemType::uint16, NarrowType::uint16},
 };
-
-const NarrowElem* narrow_elem(ElemType t) {
-  for (const NarrowElem& n : kNarrowElems)
-    if (n.elem == t) return &n;
-  return nullptr;
-}
 
 // The repeated field of TensorProto that holds elements of a dtype.
 uint32_t element_field(DType t) {
@@ -154,23 +143,24 @@ Result<std::vector<std::byte>> narrow_field(const TensorProto& t, int bits) {
 }
 
 // Elements packed from the low bits of each byte up, or in two bytes, the lower one first.
-Result<TensorData> unpack(std::span<const std::byte> packed, const NarrowElem& n,
+Result<TensorData> unpack(std::span<const std::byte> packed, NarrowType narrow,
                           const TensorType& type) {
+  const int width = bits_of(narrow);
   HONE_ASSIGN(TensorData data, TensorData::allocate(type));
-  const int64_t each = 8 / std::min(n.bits, 8);
-  const int shift = 32 - n.bits;
+  const int64_t each = 8 / std::min(width, 8);
+  const int shift = 32 - width;
   for (int64_t i = 0; i < type.numel(); ++i) {
     uint32_t bits = 0;
-    if (n.bits == 16) {
+    if (width == 16) {
       const size_t at = static_cast<size_t>(2 * i);
       bits = std::to_integer<uint32_t>(packed[at]) | std::to_integer<uint32_t>(packed[at + 1]) << 8;
     } else {
       bits = std::to_integer<uint32_t>(packed[static_cast<size_t>(i / each)]) >>
-             (static_cast<int>(i % each) * n.bits);
+             (static_cast<int>(i % each) * width);
     }
     bits <<= shift;  // the upper bits go, and the sign comes back from the top
-    const int32_t v =
-        n.is_signed ? static_cast<int32_t>(bits) >> shift : static_cast<int32_t>(bits >> shift);
+    const int32_t v = is_signed(narrow) ? static_cast<int32_t>(bits) >> shift
+                                        : static_cast<int32_t>(bits >> shift);
     if (type.dtype == DType::i32) data.as_mutable<int32_t>()[i] = v;
     if (type.dtype == DType::i8) data.as_mutable<int8_t>()[i] = static_cast<int8_t>(v);
     if (type.dtype == DType::u8) data.as_mutable<uint8_t>()[i] = static_cast<uint8_t>(v);
@@ -178,8 +168,9 @@ Result<TensorData> unpack(std::span<const std::byte> packed, const NarrowElem& n
   return data;
 }
 
-Result<TensorType> type_of(const TensorProto& t, const NarrowElem* narrow) {
-  const std::optional<DType> dtype = narrow ? held_in(narrow->type) : dtype_of(t.data_type);
+Result<TensorType> type_of(const TensorProto& t, NarrowType narrow) {
+  const std::optional<DType> dtype =
+      narrow != NarrowType::none ? held_in(narrow) : dtype_of(t.data_type);
   if (!dtype) return unsupported("elements of {} are not supported", t.data_type);
   for (int64_t d : t.dims)
     if (d < 0) return invalid_model("an extent is negative ({})", d);
@@ -239,8 +230,9 @@ ElemType elem_type_of(DType t) {
 }
 
 NarrowType narrow_of(ElemType t) {
-  const NarrowElem* n = narrow_elem(t);
-  return n ? n->type : NarrowType::none;
+  for (const NarrowElem& n : kNarrowElems)
+    if (n.elem == t) return n.type;
+  return NarrowType::none;
 }
 
 ElemType elem_type_of(NarrowType t) {
@@ -251,27 +243,28 @@ ElemType elem_type_of(NarrowType t) {
 
 Result<TensorData> TensorReader::read(const TensorProto& t, NarrowElements how) {
   const std::string who = format("tensor '{}'", t.name);
-  const NarrowElem* narrow = how == NarrowElements::widen ? narrow_elem(t.data_type) : nullptr;
+  const NarrowType narrow =
+      how == NarrowElements::widen ? narrow_of(t.data_type) : NarrowType::none;
+  const bool is_narrow = narrow != NarrowType::none;
   auto type = type_of(t, narrow);
   if (!type.ok()) return type.status().with_context(who);
   auto data = [&]() -> Result<TensorData> {
-    if (!t.external && !t.has_raw_data && !narrow) return from_fields(t, *type);
-    const uint64_t wanted =
-        narrow ? static_cast<uint64_t>(type->numel()) * static_cast<uint64_t>(narrow->bits) / 8 +
-                     (type->numel() * narrow->bits % 8 != 0)
-               : static_cast<uint64_t>(type->bytes());
+    if (!t.external && !t.has_raw_data && !is_narrow) return from_fields(t, *type);
+    const uint64_t bits = static_cast<uint64_t>(bits_of(narrow));
+    const uint64_t wanted = is_narrow ? (static_cast<uint64_t>(type->numel()) * bits + 7) / 8
+                                      : static_cast<uint64_t>(type->bytes());
     std::span<const std::byte> raw = t.raw_data;
     std::shared_ptr<const void> owner = owner_;
     std::vector<std::byte> gathered;
     if (t.external) {
       HONE_ASSIGN(raw, external(t, wanted, owner));
     } else if (!t.has_raw_data) {
-      HONE_ASSIGN(gathered, narrow_field(t, narrow->bits));
+      HONE_ASSIGN(gathered, narrow_field(t, bits_of(narrow)));
       raw = gathered;
     }
     if (raw.size() != wanted)
       return invalid_model("{} takes {} bytes, {} are stored", *type, wanted, raw.size());
-    return narrow ? unpack(raw, *narrow, *type) : from_raw(raw, *type, owner);
+    return is_narrow ? unpack(raw, narrow, *type) : from_raw(raw, *type, owner);
   }();
   if (!data.ok()) return data.status().with_context(who);
   return data;

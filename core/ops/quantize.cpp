@@ -20,23 +20,9 @@ QuantizedRange range_of(DType t) {
 }
 
 QuantizedRange range_of(NarrowType t, DType held) {
-  switch (t) {
-    case NarrowType::none:
-      return range_of(held);
-    case NarrowType::int2:
-      return {-2, 1};
-    case NarrowType::uint2:
-      return {0, 3};
-    case NarrowType::int4:
-      return {-8, 7};
-    case NarrowType::uint4:
-      return {0, 15};
-    case NarrowType::int16:
-      return {-32768, 32767};
-    case NarrowType::uint16:
-      return {0, 65535};
-  }
-  return range_of(held);
+  if (t == NarrowType::none) return range_of(held);
+  const double count = static_cast<double>(1 << bits_of(t));
+  return is_signed(t) ? QuantizedRange{-count / 2, count / 2 - 1} : QuantizedRange{0, count - 1};
 }
 
 Value saturate(Value x, DType to, NarrowType narrow) {
@@ -135,7 +121,7 @@ void decompose_dequantize(DecomposeCtx& c) {
   if (c.has(2)) x = x - spread(c, ops::cast(c.in(2), DType::i32), a);
   const DType t = c.type(1).dtype;
   // Sixteen bits are more than a half float has: they are multiplied as f32.
-  const bool wide = a.narrow == NarrowType::int16 || a.narrow == NarrowType::uint16;
+  const bool wide = bits_of(a.narrow) == 16;
   if (!wide || t == DType::f64) return c.set(0, ops::cast(x, t) * spread(c, c.in(1), a));
   const Value scale = ops::cast(spread(c, c.in(1), a), DType::f32);
   c.set(0, ops::cast(ops::cast(x, DType::f32) * scale, t));

@@ -17,22 +17,19 @@ inline std::span<const std::string_view> enum_names(NarrowType) {
   return names;
 }
 
+/// Bits of a narrow type; 0 for `none`.
+constexpr int bits_of(NarrowType t) {
+  constexpr int bits[] = {0, 2, 2, 4, 4, 16, 16};
+  return bits[static_cast<size_t>(t)];
+}
+constexpr bool is_signed(NarrowType t) {
+  return t == NarrowType::int2 || t == NarrowType::int4 || t == NarrowType::int16;
+}
+
 /// The type that holds a narrow one; nothing for `none`.
 constexpr std::optional<DType> held_in(NarrowType t) {
-  switch (t) {
-    case NarrowType::none:
-      return {};
-    case NarrowType::int2:
-    case NarrowType::int4:
-      return DType::i8;
-    case NarrowType::uint2:
-    case NarrowType::uint4:
-      return DType::u8;
-    case NarrowType::int16:
-    case NarrowType::uint16:
-      return DType::i32;
-  }
-  return {};
+  if (t == NarrowType::none) return {};
+  return bits_of(t) == 16 ? DType::i32 : is_signed(t) ? DType::i8 : DType::u8;
 }
 
 /// quantize_linear, dequantize_linear: the scale is one number, or one for each index of `axis`,
