@@ -6,55 +6,32 @@
 #include <malloc.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <new>
 
 #include "hone/eager.hpp"
 #include "hone/tensor.hpp"
 #include "tests/runtime/models.hpp"
+#include "tests/support/replace_new.hpp"
 
 namespace {
 std::atomic<long> allocations{0}, large_allocations{0};
 std::atomic<long> live_bytes{0}, peak_bytes{0};
 constexpr std::size_t kLarge = 4096;
+}  // namespace
 
-void* counted(std::size_t size, std::size_t alignment) {
+void* hone::test::counted(std::size_t size, std::size_t alignment) {
   ++allocations;
   if (size >= kLarge) ++large_allocations;
-  const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
-  void* const p = alignment > alignof(std::max_align_t) ? std::aligned_alloc(alignment, rounded)
-                                                        : std::malloc(size ? size : 1);
+  void* const p = allocated(size, alignment);
   const long live = live_bytes += static_cast<long>(malloc_usable_size(p));
   long peak = peak_bytes;
   while (live > peak && !peak_bytes.compare_exchange_weak(peak, live)) {
   }
   return p;
 }
-void freed(void* p) noexcept {
+void hone::test::freed(void* p) noexcept {
   if (p) live_bytes -= static_cast<long>(malloc_usable_size(p));
   std::free(p);
 }
-}  // namespace
-
-void* operator new(std::size_t size) { return counted(size, 1); }
-void* operator new[](std::size_t size) { return counted(size, 1); }
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return counted(size, 1); }
-void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return counted(size, 1); }
-void* operator new(std::size_t size, std::align_val_t a) {
-  return counted(size, static_cast<std::size_t>(a));
-}
-void* operator new(std::size_t size, std::align_val_t a, const std::nothrow_t&) noexcept {
-  return counted(size, static_cast<std::size_t>(a));
-}
-void operator delete(void* p) noexcept { freed(p); }
-void operator delete[](void* p) noexcept { freed(p); }
-void operator delete(void* p, const std::nothrow_t&) noexcept { freed(p); }
-void operator delete[](void* p, const std::nothrow_t&) noexcept { freed(p); }
-void operator delete(void* p, std::size_t) noexcept { freed(p); }
-void operator delete[](void* p, std::size_t) noexcept { freed(p); }
-void operator delete(void* p, std::align_val_t) noexcept { freed(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { freed(p); }
-void operator delete(void* p, std::align_val_t, const std::nothrow_t&) noexcept { freed(p); }
 
 namespace hone::test {
 
