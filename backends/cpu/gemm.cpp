@@ -10,6 +10,7 @@
 #include "hwy/highway.h"
 
 #include "backends/cpu/gemm.hpp"
+#include "hone/tensor_data.hpp"
 // After highway.h: it is compiled for each target anew.
 #include "backends/cpu/gemm_tile-inl.hpp"
 
@@ -63,10 +64,7 @@ constexpr int64_t kDepth = 256;  // rows of B in one packed block: a strip of A 
                                  // stay in the first-level cache
 constexpr int64_t kColumns =
     2048;  // columns of B in one packed block: it stays in the second-level cache
-constexpr int64_t kStrips = 16;        // strips of A packed at a time
-constexpr int64_t kMaxPanel = 4 * 64;  // widest panel of any processor, for sizing scratch
-
-int64_t up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
+constexpr int64_t kStrips = 16;  // strips of A packed at a time
 
 void pack_strip(const Matrix& a, int64_t row, int64_t rows, int64_t k0, int64_t kc, float* out) {
   for (int64_t r = 0; r < kRows; ++r) {
@@ -87,7 +85,7 @@ void pack_strip(const Matrix& a, int64_t row, int64_t rows, int64_t k0, int64_t 
 int64_t gemm_scratch_bytes(int64_t m, int64_t n, int64_t k, int threads) {
   const int64_t depth = std::min(k, kDepth);
   const int64_t strips = std::min(kStrips, (m + kRows - 1) / kRows);
-  const int64_t b = depth * up(std::min(n, kColumns), kMaxPanel);
+  const int64_t b = depth * round_up(std::min(n, kColumns), kMaxPanel);
   const int64_t a = depth * strips * kRows * threads;
   return (a + b) * static_cast<int64_t>(sizeof(float));
 }
@@ -109,7 +107,8 @@ void multiply(int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix* di
   const int64_t strips = (m + kRows - 1) / kRows;
   const int64_t strips_at_once = std::min(kStrips, strips);
   float* const b_packed = reinterpret_cast<float*>(scratch);
-  float* const a_packed = b_packed + std::min(k, kDepth) * up(std::min(n, kColumns), kMaxPanel);
+  float* const a_packed =
+      b_packed + std::min(k, kDepth) * round_up(std::min(n, kColumns), kMaxPanel);
   const int64_t a_floats = std::min(k, kDepth) * strips_at_once * kRows;
   for (int64_t n0 = 0; n0 < n; n0 += kColumns) {
     const int64_t nc = std::min(kColumns, n - n0);

@@ -11,6 +11,9 @@
 
 namespace hone::cpu {
 
+/// The widest panel of packed columns on any processor, in floats: for sizing scratch.
+inline constexpr int64_t kMaxPanel = 4 * 64;
+
 /// A row-major matrix, or the transpose of one.
 struct Matrix {
   const float* data = nullptr;

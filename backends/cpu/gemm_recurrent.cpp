@@ -58,8 +58,7 @@ Status lower_recurrent_with(Lowering& to, NodeId id, RecurrentFn fn) {
   std::vector<const TensorType*> in, out;
   for (ValueId v : n.inputs) in.push_back(v == kNone ? nullptr : &g.type(v));
   for (ValueId v : n.outputs) out.push_back(&g.type(v));
-  const int64_t own =
-      (n.op->scratch({in, out, n.attrs}) + int64_t{kAlignment} - 1) / kAlignment * kAlignment;
+  const int64_t own = round_up(n.op->scratch({in, out, n.attrs}));
   // The loops' first output has all gates of a step side by side, the last one state.
   const Shape &gates = g.type(n.outputs[0]).shape, &state = g.type(n.outputs.back()).shape;
   const int64_t hidden = state[state.rank() - 1];

@@ -145,11 +145,10 @@ class BatchNormTrainKernel final : public Kernel {
       const float whole = static_cast<float>(mean);
       args.out<float>(3)[c] = whole;
       args.out<float>(4)[c] = static_cast<float>(var);
-      args.out<float>(5)[c] = whole;
-      args.out<float>(6)[c] = static_cast<float>(mean - static_cast<double>(whole));
-      args.out<float>(7)[c] =
+      args.out<float>(5)[c] = static_cast<float>(mean - static_cast<double>(whole));
+      args.out<float>(6)[c] =
           static_cast<float>(static_cast<double>(args.in<float>(1)[c]) / std::sqrt(var + eps_));
-      args.out<float>(8)[c] = args.in<float>(2)[c];
+      args.out<float>(7)[c] = args.in<float>(2)[c];
     }
   }
 
@@ -287,20 +286,17 @@ Status lower_batch_norm_train(Region& r, const Group& group) {
   const auto by_channel = [&] {
     return r.to().temporary(type.shape[1] * static_cast<int64_t>(sizeof(float)));
   };
-  const Deferred how{n.inputs[0], by_channel(), by_channel(), by_channel(), by_channel()};
-  s.writes = {r.result_plain(n.outputs[1]),
-              r.result_plain(n.outputs[2]),
-              how.whole,
-              how.rest,
-              how.factor,
-              how.bias};
+  const BufferId mean = r.result_plain(n.outputs[1]);
+  const Deferred how{id, n.inputs[0], mean, by_channel(), by_channel(), by_channel()};
+  s.writes = {mean, r.result_plain(n.outputs[2]), how.rest, how.factor, how.bias};
   r.to().add(std::move(s));
   // What is cheap to compute from x, which the gradient needs anyway, need not be kept beside it.
   const ValueId y = n.outputs[0];
   const bool x_lasts = r.graph().value(n.inputs[0]).kind != ValueKind::state;
   if (!x_lasts || same_either_way(type.shape) || !r.only_pointwise_reads(y))
-    return write_image(r, y, how, id);
-  r.defer(y, how, [y, how, id](Region& later) { return write_image(later, y, how, id); });
+    write_image(r, y, how);
+  else
+    r.defer(y, how, write_image);
   return {};
 }
 

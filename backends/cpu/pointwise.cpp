@@ -50,18 +50,9 @@ struct Walk {
   std::vector<Operand> operands;
 };
 
-// Strides of `shape` broadcast to `out`.
-std::array<int64_t, kMaxRank> broadcast_strides(const Shape& shape, const Shape& out) {
-  std::array<int64_t, kMaxRank> s{};
-  const Shape own = strides_of(shape);
-  for (int i = 0; i < shape.rank(); ++i)
-    if (shape[i] != 1) s[static_cast<size_t>(i + out.rank() - shape.rank())] = own[i];
-  return s;
-}
-
 Walk make_walk(std::span<const PointwiseOperand> operands, const Shape& out) {
   Walk w;
-  std::vector<std::array<int64_t, kMaxRank>> strides;
+  std::vector<Shape> strides;
   for (const PointwiseOperand& o : operands) strides.push_back(broadcast_strides(o.shape, out));
   // Axes join where all operands walk them in one stride.
   std::vector<int64_t> extents;
@@ -69,7 +60,7 @@ Walk make_walk(std::span<const PointwiseOperand> operands, const Shape& out) {
   for (int i = 0; i < out.rank(); ++i) {
     if (out[i] == 1) continue;
     std::vector<int64_t> s;
-    for (const auto& own : strides) s.push_back(own[static_cast<size_t>(i)]);
+    for (const Shape& own : strides) s.push_back(own[i]);
     bool joins = !extents.empty();
     for (size_t k = 0; joins && k < s.size(); ++k) joins = axes.back()[k] == s[k] * out[i];
     if (joins) {

@@ -86,7 +86,7 @@ bool accepts_pointwise(const Graph& g, const Node& node);
 /// Adds one step for a group of such nodes.
 Status lower_pointwise(Region& region, const Group& group);
 /// Adds a step that writes the deferred image `v`.
-Status write_image(Region& region, ValueId v, const Deferred& how, NodeId node);
+void write_image(Region& region, ValueId v, const Deferred& how);
 
 /// An expression under construction: operands first, then nodes in order.
 class Expression {

@@ -132,10 +132,8 @@ class StepWriter {
     step_.kind = "vector.pointwise";
   }
 
-  bool known(ValueId v) const { return find(v) != registers_.end(); }
-
   void read(ValueId v) {
-    if (known(v)) return;
+    if (find(v) != registers_.end()) return;
     const TensorType& type = r_.graph().type(v);
     if (const Deferred* d = r_.deferred(v); d && images_ && deferred_ < kMostDeferred) {
       ++deferred_;
@@ -235,11 +233,10 @@ Status lower_pointwise(Region& r, const Group& group) {
   return {};
 }
 
-Status write_image(Region& r, ValueId v, const Deferred& how, NodeId node) {
-  StepWriter b(r, r.graph().type(v), true, node);
+void write_image(Region& r, ValueId v, const Deferred& how) {
+  StepWriter b(r, r.graph().type(v), true, how.node);
   b.read_deferred(how);
   b.finish(v, 4);
-  return {};
 }
 
 }  // namespace hone::cpu

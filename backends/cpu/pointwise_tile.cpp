@@ -89,6 +89,7 @@ HWY_INLINE void Zip3(const float* a, const float* b, const float* c, float* to, 
     hn::StoreN(f(hn::LoadN(d, a + i, rest), hn::LoadN(d, b + i, rest), hn::LoadN(d, c + i, rest)),
                d, to + i, rest);
 }
+
 #define HONE_MAP(name, expression)                  \
   case Fn::name:                                    \
     Map(a, to, n, [&](V x) { return expression; }); \

@@ -135,8 +135,8 @@ bool Region::only_image(ValueId v) const {
   return (has_image(v) && !form(v).plain) || deferred(v) != nullptr;
 }
 
-void Region::defer(ValueId v, const Deferred& how, std::function<Status(Region&)> write) {
-  unwritten_[v] = {how, std::move(write)};
+void Region::defer(ValueId v, const Deferred& how, WriteImage write) {
+  unwritten_[v] = {how, write};
 }
 
 const Deferred* Region::deferred(ValueId v) const {
@@ -151,10 +151,9 @@ bool Region::only_pointwise_reads(ValueId v) const {
 void Region::write_deferred(ValueId v) {
   const auto it = unwritten_.find(v);
   if (it == unwritten_.end()) return;
-  const std::function<Status(Region&)> write = std::move(it->second.write);
+  const Unwritten u = it->second;
   unwritten_.erase(it);
-  Status s = write(*this);
-  if (status_.ok()) status_ = std::move(s);
+  u.write(*this, v, u.how);
 }
 
 BufferId Region::plain(ValueId v, NodeId reader) {

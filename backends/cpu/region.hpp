@@ -36,9 +36,13 @@ struct Group {
 /// An image that is not written but computed wherever it is read: ((x - whole) - rest) factor +
 /// bias by channel, a batch normalisation of image x. The buffers hold a float a channel.
 struct Deferred {
+  NodeId node = kNone;
   ValueId x = kNone;
   BufferId whole = kNone, rest = kNone, factor = kNone, bias = kNone;
 };
+class Region;
+/// Adds a step that writes the deferred image `v`.
+using WriteImage = void (*)(Region& region, ValueId v, const Deferred& how);
 
 class Region {
  public:
@@ -53,15 +57,13 @@ class Region {
   std::vector<Group> fuse(const std::function<bool(NodeId)>& pointwise,
                           const std::function<int(NodeId)>& tail);
 
-  /// Leaves `v` unwritten, to be computed by the element-wise steps that read it; `write` adds a
-  /// step that writes it, should another step ask for it.
-  void defer(ValueId v, const Deferred& how, std::function<Status(Region&)> write);
+  /// Leaves `v` unwritten, to be computed by the element-wise steps that read it; it is written
+  /// should another step ask for it.
+  void defer(ValueId v, const Deferred& how, WriteImage write);
   /// How to compute `v` if it has not been written, else null.
   const Deferred* deferred(ValueId v) const;
   /// Whether only element-wise steps of this region read `v`.
   bool only_pointwise_reads(ValueId v) const;
-  /// The first error of a step that was added on demand.
-  const Status& status() const { return status_; }
 
   /// Whether `v` stands channels-last, and only so; or will, once it is written.
   bool only_image(ValueId v) const;
@@ -99,10 +101,9 @@ class Region {
   std::vector<int> pointwise_reads_;  // by value
   struct Unwritten {
     Deferred how;
-    std::function<Status(Region&)> write;
+    WriteImage write;
   };
   std::map<ValueId, Unwritten> unwritten_;
-  Status status_;
 };
 
 /// Adds a step that brings a tensor into channels-last order, or back.

@@ -11,6 +11,8 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/cpu/gemm.hpp"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/vector_attention.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -24,7 +26,6 @@
 namespace hone::cpu {
 
 constexpr int64_t kQueriesAtOnce = 48, kKeysAtOnce = 512;
-constexpr int64_t kWidestPanel = 4 * 64;  // of any processor, for sizing scratch
 
 // Queries [0, queries) of one head, and the keys it looks at.
 struct AttentionHead {
@@ -183,18 +184,6 @@ HWY_EXPORT(Panel);
 HWY_EXPORT(PackKeys);
 HWY_EXPORT(Attend);
 
-int64_t up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
-
-// Elements between batches, heads and tokens of an operand.
-struct Strides {
-  int64_t batch, head, token;
-  Strides(const Shape& s, bool tokens_first)
-      : batch(s[1] * s[2] * s[3]),
-        head(tokens_first ? s[3] : s[2] * s[3]),
-        token(tokens_first ? s[2] * s[3] : s[3]) {}
-  int64_t at(int64_t b, int64_t h, int64_t l) const { return b * batch + h * head + l * token; }
-};
-
 class AttentionKernel final : public Kernel {
  public:
   AttentionKernel(const Shape& q, const Shape& k, const Shape& v, const TensorType* mask,
@@ -207,10 +196,7 @@ class AttentionKernel final : public Kernel {
         y_(result(q, v), a.tokens_first) {
     if (mask) {
       mask_is_bool_ = mask->dtype == DType::bool_;
-      const Shape scores = e_.scores();
-      int64_t step = 1;
-      for (int i = mask->shape.rank() - 1, j = 3; i >= 0; step *= mask->shape[i], --i, --j)
-        if (mask->shape[i] == scores[j]) mask_[j] = step;
+      mask_ = broadcast_strides(mask->shape, e_.scores());
     }
     // A head of keys at a time, packed once; parts of its queries where there are few heads. Each
     // query is computed alone, so the bits do not depend on it.
@@ -239,10 +225,10 @@ class AttentionKernel final : public Kernel {
   }
 
  private:
-  int64_t keys_floats() const { return up(e_.keys, kWidestPanel) * e_.size; }
-  int64_t values_floats() const { return e_.keys * up(e_.value_size, kWidestPanel); }
+  int64_t keys_floats() const { return round_up(e_.keys, kMaxPanel) * e_.size; }
+  int64_t values_floats() const { return e_.keys * round_up(e_.value_size, kMaxPanel); }
   int64_t floats() const {
-    return up(keys_floats() + values_floats() + (kQueriesAtOnce + 1) * kKeysAtOnce, 16);
+    return round_up(keys_floats() + values_floats() + (kQueriesAtOnce + 1) * kKeysAtOnce, 16);
   }
 
   void unit(const StepArgs& args, int64_t head, int64_t part, bool pack, float* scratch) const {
@@ -297,8 +283,8 @@ class AttentionKernel final : public Kernel {
 
   DotProductAttentionShape e_;
   bool causal_, mask_is_bool_ = false;
-  Strides q_, k_, v_, y_;
-  int64_t mask_[4] = {};
+  HeadStrides q_, k_, v_, y_;
+  Shape mask_ = {0, 0, 0, 0};  // strides
   int64_t parts_ = 1;
 };
 

@@ -104,6 +104,12 @@ struct Written {
     const Value product = ops::matmul(by_queries(0), operand(1), {false, true});
     return masked(ops::reshape(product, e.scores()) * e.scale);
   }
+  // What takes the place of -inf where that would give -inf - -inf.
+  Value lowest() const {
+    return c.b.scalar(wide_type == DType::f64 ? std::numeric_limits<double>::lowest()
+                                              : std::numeric_limits<float>::lowest(),
+                      wide_type);
+  }
   // Back to the order and type of input `like`.
   Value result(Value x, int like, int64_t heads, int64_t tokens) const {
     const Value y = ops::reshape(x, {e.batch, heads, tokens, x.shape()[3]});
@@ -142,13 +148,10 @@ void decompose_attention(DecomposeCtx& c) {
   const Value s = w.scores();
   const Value y = ops::matmul(w.grouped(ops::softmax(s, -1)), w.operand(2));
   c.set(0, w.result(y, 0, e.heads, e.queries));
-  const double lowest = w.wide_type == DType::f64 ? std::numeric_limits<double>::lowest()
-                                                  : std::numeric_limits<float>::lowest();
   if (e.keys == 0)
     return c.set(1, ops::fill(c.b, {w.wide_type, {e.batch, e.heads, e.queries}},
                               -std::numeric_limits<double>::infinity()));
-  const Value largest =
-      ops::stop_gradient(ops::maximum(ops::max(s, kKeys), c.b.scalar(lowest, w.wide_type)));
+  const Value largest = ops::stop_gradient(ops::maximum(ops::max(s, kKeys), w.lowest()));
   const Value lse = largest + ops::log(ops::sum(ops::exp(s - largest), kKeys));
   c.set(1, ops::reshape(lse, {e.batch, e.heads, e.queries}));
 }
@@ -162,10 +165,7 @@ ScoreGrad score_grad(DecomposeCtx& c, const Written& w) {
   const auto column = [&](int i) {
     return ops::reshape(c.in(i), {e.batch, e.heads, e.queries, 1});
   };
-  const double lowest = w.wide_type == DType::f64 ? std::numeric_limits<double>::lowest()
-                                                  : std::numeric_limits<float>::lowest();
-  const Value p =
-      ops::exp(w.scores() - ops::maximum(column(kLse), c.b.scalar(lowest, w.wide_type)));
+  const Value p = ops::exp(w.scores() - ops::maximum(column(kLse), w.lowest()));
   const Value gy = w.operand(kGrad), y = w.operand(kResult);
   const Value dp =
       ops::reshape(ops::matmul(w.grouped(gy), w.operand(kValue), {false, true}), e.scores());

@@ -20,14 +20,10 @@ using Extents = DotProductAttentionShape;
 template <class T>
 struct Rows {
   T* data;
-  int64_t batch, head, token, size;
-  Rows(T* p, const Shape& s, bool tokens_first)
-      : data(p),
-        batch(s[1] * s[2] * s[3]),
-        head(tokens_first ? s[3] : s[2] * s[3]),
-        token(tokens_first ? s[2] * s[3] : s[3]),
-        size(s[3]) {}
-  T* at(int64_t b, int64_t h, int64_t l) const { return data + b * batch + h * head + l * token; }
+  HeadStrides strides;
+  int64_t size;
+  Rows(T* p, const Shape& s, bool tokens_first) : data(p), strides(s, tokens_first), size(s[3]) {}
+  T* at(int64_t b, int64_t h, int64_t l) const { return data + strides.at(b, h, l); }
 };
 
 template <class T>
@@ -45,12 +41,7 @@ class Reference {
         q_(rows(0)),
         k_(rows(1)),
         v_(rows(2)) {
-    if (!args.has(3)) return;
-    const Shape& mask = args.shape(3);
-    const Shape scores = e_.scores();
-    int64_t step = 1;
-    for (int i = mask.rank() - 1, j = 3; i >= 0; step *= mask[i], --i, --j)
-      if (mask[i] == scores[j]) mask_strides_[j] = step;
+    if (args.has(3)) mask_strides_ = broadcast_strides(args.shape(3), e_.scores());
   }
 
   void forward() {
@@ -166,7 +157,7 @@ class Reference {
   const DotAttrs& a_;
   const Extents e_;
   const Rows<const T> q_, k_, v_;
-  int64_t mask_strides_[4] = {};
+  Shape mask_strides_;
 };
 
 }  // namespace

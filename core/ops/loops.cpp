@@ -10,15 +10,6 @@
 
 namespace hone {
 
-Shape broadcast_strides(const Shape& from, const Shape& to) {
-  const Shape own = strides_of(from);
-  Shape out = Shape::filled(to.rank(), 0);
-  const int lead = to.rank() - from.rank();
-  for (int axis = lead; axis < to.rank(); ++axis)
-    if (from[axis - lead] != 1) out[axis] = own[axis - lead];
-  return out;
-}
-
 namespace {
 
 template <class Narrow, class Wide>

@@ -99,10 +99,6 @@ struct LoopNest {
   }
 };
 
-/// Strides of a contiguous operand of shape `from` walked along the axes of `to`, which it
-/// broadcasts to: 0 along the axes it lacks or has once.
-Shape broadcast_strides(const Shape& from, const Shape& to);
-
 /// The nest over `to` of operands that broadcast to it.
 template <class... S>
 LoopNest<static_cast<int>(sizeof...(S))> broadcast_nest(const Shape& to, const S&... operands) {

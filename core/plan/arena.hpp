@@ -12,11 +12,6 @@
 
 namespace hone {
 
-/// `bytes` rounded up to a multiple of `alignment`.
-constexpr int64_t round_up(int64_t bytes, int64_t alignment = static_cast<int64_t>(kAlignment)) {
-  return (bytes + alignment - 1) / alignment * alignment;
-}
-
 /// A buffer that is live during steps [first, last], both included.
 struct Lifetime {
   int64_t bytes = 0;

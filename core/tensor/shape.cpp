@@ -85,6 +85,15 @@ Result<int64_t> checked_bytes(const Shape& s, DType t) {
   return empty ? 0 : bytes;
 }
 
+Shape broadcast_strides(const Shape& from, const Shape& to) {
+  const Shape own = strides_of(from);
+  Shape out = Shape::filled(to.rank(), 0);
+  const int lead = to.rank() - from.rank();
+  for (int axis = lead; axis < to.rank(); ++axis)
+    if (from[axis - lead] != 1) out[axis] = own[axis - lead];
+  return out;
+}
+
 Result<Shape> broadcast(const Shape& a, const Shape& b) {
   const int rank = std::max(a.rank(), b.rank());
   Shape out = Shape::filled(rank, 1);

@@ -63,6 +63,16 @@ struct DotProductAttentionShape {
   Shape scores() const { return {batch, heads, queries, keys}; }
 };
 
+/// Elements between batches, heads and tokens of an operand of shape `s`.
+struct HeadStrides {
+  int64_t batch, head, token;
+  HeadStrides(const Shape& s, bool tokens_first)
+      : batch(s[1] * s[2] * s[3]),
+        head(tokens_first ? s[3] : s[2] * s[3]),
+        token(tokens_first ? s[2] * s[3] : s[3]) {}
+  int64_t at(int64_t b, int64_t h, int64_t l) const { return b * batch + h * head + l * token; }
+};
+
 /// rotary_embedding: `heads` is needed for inputs of three axes; `dim` 0 rotates the whole head.
 struct RotaryAttrs {
   int64_t heads = 0, dim = 0;

@@ -62,6 +62,10 @@ Shape strides_of(const Shape& s);
 /// Bytes of a tensor. Errors: invalid_argument for a negative extent or a product beyond 2^62.
 Result<int64_t> checked_bytes(const Shape& s, DType t);
 
+/// Strides of a contiguous operand of shape `from` walked along the axes of `to`, which it
+/// broadcasts to: 0 along the axes it lacks or has once.
+Shape broadcast_strides(const Shape& from, const Shape& to);
+
 /// NumPy's broadcasting rule. Errors: invalid_argument naming both shapes.
 Result<Shape> broadcast(const Shape& a, const Shape& b);
 

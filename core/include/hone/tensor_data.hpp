@@ -15,6 +15,11 @@ namespace hone {
 /// Alignment of every buffer Hone allocates or stores, in bytes.
 inline constexpr size_t kAlignment = 64;
 
+/// `n` rounded up to a multiple of `alignment`.
+constexpr int64_t round_up(int64_t n, int64_t alignment = static_cast<int64_t>(kAlignment)) {
+  return (n + alignment - 1) / alignment * alignment;
+}
+
 /// Borrowed, read-only, contiguous row-major data.
 struct ConstTensorView {
   TensorType type;
