@@ -112,13 +112,17 @@ class Engine {
   Result<Program> planned(const Compiled& c, int64_t limit) const {
     return planned(c, limit, paged_);
   }
-  /// States that a program may leave in files, smallest first; those that are there already are not
+  /// States that one of these programs may leave in files, smallest first; those in `paged` are not
   /// among them.
-  std::vector<std::string> pageable(const Graph& g, const PagedStates& paged) const;
+  std::vector<std::string> pageable(std::span<const Graph* const> graphs,
+                                    const PagedStates& paged) const;
+  std::vector<std::string> pageable(const Graph& g, const PagedStates& paged) const {
+    const Graph* const one = &g;
+    return pageable({&one, 1}, paged);
+  }
   /// From now on these states lie in files, the others in memory. Errors: as
   /// platform::map_spill_file, out_of_memory; nothing has changed then.
   Status set_paged(PagedStates paged);
-  const PagedStates& paged() const { return paged_; }
   /// Room for a state: in a file if it is to lie there. Errors: as above.
   Result<TensorData> state_zeros(std::string_view name, const TensorType& type) const;
   /// Where optimizer state may lie (TrainerOptions::spill_folder).
@@ -185,8 +189,10 @@ class Engine {
   PrepareOptions how_to_prepare() const;
   Result<Program> prepare_within(const Graph& graph, const CompileOptions& options);
   Result<Program> prepare_paged(const Graph& graph, const CompileOptions& options);
-  /// Bytes of states in files that are not in the store yet.
-  int64_t unborn_bytes(const Graph& g, const PagedStates& paged) const;
+  /// Bytes in use once the graph's program is there, without its arena and packed weights, and what
+  /// is in files.
+  int64_t bytes_beside(const Graph& g, const CompileOptions& options,
+                       const PagedStates& paged) const;
   Result<Least> least(const Graph& graph, const CompileOptions& options,
                       const PagedStates& paged) const;
   bool may_page(const ValueInfo& state) const;
@@ -208,6 +214,29 @@ class Engine {
   TensorData arena_;
   uint64_t clock_ = 0;
 };
+
+/// Calls attempt(states in files) with as few of `names`, taken from the front, as suffice; `none`
+/// is without any of them. It must suffice with more where it does with fewer. Returns the attempt
+/// that did, or an error other than out_of_memory at once.
+template <class Attempt>
+auto with_fewest(std::span<const std::string> names, const PagedStates& none,
+                 const Attempt& attempt) -> decltype(attempt(none)) {
+  const auto with = [&](size_t count) {
+    PagedStates set = none;
+    set.insert(names.begin(), names.begin() + static_cast<ptrdiff_t>(count));
+    return attempt(set);
+  };
+  size_t too_few = 0, enough = names.size();
+  auto best = with(enough);
+  while (best.ok() && enough - too_few > 1) {
+    const size_t middle = (too_few + enough) / 2;
+    auto tried = with(middle);
+    if (!tried.ok() && tried.status().code() != Code::out_of_memory) return tried;
+    (tried.ok() ? enough : too_few) = middle;
+    if (tried.ok()) best = std::move(tried);
+  }
+  return best;
+}
 
 /// Checks that `got` fits graph input `want`'s dtype. Errors: invalid_argument.
 Status check_dtype(const Graph& g, ValueId input, DType got);

@@ -32,8 +32,7 @@ Result<Program> Engine::prepare_within(const Graph& graph, const CompileOptions&
   if (options_.memory_limit == 0) return prepare(graph, o);
   const auto attempt = [&](int64_t others) {
     o.memory_limit =
-        std::max<int64_t>(0, options_.memory_limit - lasting_bytes() - options.added +
-                                 unborn_bytes(graph, paged_) - options.reserved - others);
+        std::max<int64_t>(0, options_.memory_limit - bytes_beside(graph, options, paged_) - others);
     return prepare(graph, o);
   };
   Result<Program> p = attempt(std::max(cached_bytes(), options.beside));
@@ -93,9 +92,10 @@ Status Engine::keep_limit(Compiled& c) {
 
 Result<Engine::Least> Engine::least(const Graph& graph, const CompileOptions& options) const {
   HONE_ASSIGN(Least in_memory, least(graph, options, paged_));
+  const std::vector<std::string> names = pageable(graph, paged_);
+  if (names.empty()) return in_memory;
   PagedStates all = paged_;
-  for (std::string& name : pageable(graph, paged_)) all.insert(std::move(name));
-  if (all.size() == paged_.size()) return in_memory;
+  all.insert(names.begin(), names.end());
   HONE_ASSIGN(Least in_files, least(graph, options, all));
   return in_files.total < in_memory.total ? in_files : in_memory;
 }
@@ -114,10 +114,9 @@ Result<Engine::Least> Engine::least(const Graph& graph, const CompileOptions& op
   Least out;
   out.arena = p.arena.bytes;
   out.packed = p.packed_bytes;
-  const int64_t unborn = unborn_bytes(graph, paged);
-  out.in_files = states_.bytes() + kept_bytes - lasting_bytes(paged) + unborn;
-  out.total = lasting_bytes(paged) + options.added - unborn + options.reserved + options.beside +
-              out.arena + out.packed + p.window_bytes;
+  const int64_t beside = bytes_beside(graph, options, paged);
+  out.in_files = bytes_beside(graph, options, {}) - beside;
+  out.total = beside + options.beside + out.arena + out.packed + p.window_bytes;
   const PlanDetail detail = plan_detail(p);
   if (detail.peak_step >= 0) out.where = detail.steps[static_cast<size_t>(detail.peak_step)].name;
   return out;

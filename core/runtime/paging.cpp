@@ -23,16 +23,14 @@ bool Engine::may_page(const ValueInfo& v) const {
   return e && platform::is_mapped(e->data.data(), e->data.bytes());
 }
 
-std::vector<std::string> Engine::pageable(const Graph& g, const PagedStates& paged) const {
-  std::vector<const ValueInfo*> found;
-  for (const ValueInfo& v : g.values)
-    if (may_page(v) && paged.count(v.name) == 0) found.push_back(&v);
-  std::sort(found.begin(), found.end(), [](const ValueInfo* a, const ValueInfo* b) {
-    return std::pair(a->type.bytes(), std::string_view(a->name)) <
-           std::pair(b->type.bytes(), std::string_view(b->name));
-  });
+std::vector<std::string> Engine::pageable(std::span<const Graph* const> graphs,
+                                          const PagedStates& paged) const {
+  std::set<std::pair<int64_t, std::string_view>> found;
+  for (const Graph* g : graphs)
+    for (const ValueInfo& v : g->values)
+      if (may_page(v) && paged.count(v.name) == 0) found.emplace(v.type.bytes(), v.name);
   std::vector<std::string> names;
-  for (const ValueInfo* v : found) names.push_back(v->name);
+  for (const auto& [bytes, name] : found) names.emplace_back(name);
   return names;
 }
 
@@ -43,13 +41,13 @@ int64_t Engine::lasting_bytes(const PagedStates& paged) const {
   return sum;
 }
 
-int64_t Engine::unborn_bytes(const Graph& g, const PagedStates& paged) const {
-  int64_t sum = 0;
-  if (paged.empty()) return 0;
+int64_t Engine::bytes_beside(const Graph& g, const CompileOptions& options,
+                             const PagedStates& paged) const {
+  int64_t unborn = 0;  // in files, and not in the store yet
   for (const ValueInfo& v : g.values)
     if (v.kind == ValueKind::state && paged.count(v.name) > 0 && !states_.find(v.name))
-      sum += v.type.bytes();
-  return sum;
+      unborn += v.type.bytes();
+  return lasting_bytes(paged) + options.added - unborn + options.reserved;
 }
 
 // The fewest states in files, smallest first, with which the limit is kept: a state in memory costs
@@ -61,32 +59,22 @@ Result<Program> Engine::prepare_paged(const Graph& graph, const CompileOptions& 
   o.pack = false;
   o.keep_base = true;
   HONE_ASSIGN(Program lowered, prepare(graph, o));
-  const auto with = [&](size_t count) {
-    PagedStates set = paged_;
-    set.insert(names.begin(), names.begin() + static_cast<ptrdiff_t>(count));
-    return set;
+  struct Found {
+    Program program;
+    PagedStates paged;
   };
-  const auto attempt = [&](size_t count) {
-    const PagedStates set = with(count);
-    const int64_t others = lasting_bytes(set) + options.added - unborn_bytes(graph, set) +
-                           options.reserved + options.beside;
-    return replanned(lowered, std::max<int64_t>(0, options_.memory_limit - others), &set);
+  const auto attempt = [&](const PagedStates& set) -> Result<Found> {
+    const int64_t room = options_.memory_limit - bytes_beside(graph, options, set) - options.beside;
+    HONE_ASSIGN(Program p, replanned(lowered, std::max<int64_t>(0, room), &set));
+    return Found{std::move(p), set};
   };
-  size_t too_few = 0, enough = names.size();
-  Result<Program> best = attempt(enough);
-  if (!best.ok()) return best;
-  while (enough - too_few > 1) {
-    const size_t middle = (too_few + enough) / 2;
-    Result<Program> p = attempt(middle);
-    if (!p.ok() && p.status().code() != Code::out_of_memory) return p;
-    (p.ok() ? enough : too_few) = middle;
-    if (p.ok()) best = std::move(p);
-  }
-  HONE_TRY(set_paged(with(enough)));
-  best->graph = std::move(lowered.graph);
-  best->gave_up_packing = true;
-  if (!options.replans) best->base = nullptr;
-  return best;
+  HONE_ASSIGN(Found found, with_fewest(names, paged_, attempt));
+  HONE_TRY(set_paged(std::move(found.paged)));
+  Program& p = found.program;
+  p.graph = std::move(lowered.graph);
+  p.gave_up_packing = true;
+  if (!options.replans) p.base = nullptr;
+  return std::move(p);
 }
 
 Result<TensorData> Engine::state_zeros(std::string_view name, const TensorType& type) const {

@@ -142,10 +142,8 @@ Result<std::vector<TensorType>> Session::output_types(std::span<const Shape> inp
 
 Status Session::set_memory_limit(int64_t bytes) {
   if (bytes < 0) return invalid("a memory limit must not be below 0, got {}", bytes);
-  PagedStates all;
-  for (std::string& name : engine_->pageable(engine_->model().graph, {}))
-    all.insert(std::move(name));
-  const int64_t least = engine_->lasting_bytes(all);
+  const std::vector<std::string> names = engine_->pageable(engine_->model().graph, {});
+  const int64_t least = engine_->lasting_bytes({names.begin(), names.end()});
   if (bytes > 0 && least > bytes)
     return Status(Code::out_of_memory,
                   format("a memory limit of {} cannot be kept: the weights alone take {}",

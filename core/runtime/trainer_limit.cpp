@@ -173,35 +173,21 @@ Status Trainer::set_memory_limit(int64_t bytes) {
 // With the fewest states in files.
 Result<Trainer::Impl::Plans> Trainer::Impl::plans_within(
     int64_t bytes, std::span<const Compiled* const> programs) const {
-  PagedStates all;
-  for (const Compiled* c : programs)
-    for (std::string& name : engine.pageable(c->program.graph, {})) all.insert(std::move(name));
-  std::vector<std::pair<int64_t, std::string>> by_size;
-  for (const std::string& name : all)
-    if (const StateStore::Entry* e = engine.states().find(name))
-      by_size.emplace_back(e->data.bytes(), name);
-  std::sort(by_size.begin(), by_size.end());
-  const auto attempt = [&](size_t count) -> Result<Plans> {
-    Plans out;
-    for (size_t i = 0; i < count; ++i) out.paged.insert(by_size[i].second);
+  std::vector<const Graph*> graphs;
+  for (const Compiled* c : programs) graphs.push_back(&c->program.graph);
+  const auto attempt = [&](const PagedStates& paged) -> Result<Plans> {
+    Plans out{{}, paged};
     for (const Compiled* c : programs) {
-      HONE_ASSIGN(Program plan, engine.planned(*c, bytes, out.paged));
+      HONE_ASSIGN(Program plan, engine.planned(*c, bytes, paged));
       out.plans.push_back(std::move(plan));
     }
     return out;
   };
-  Result<Plans> best = attempt(0);
-  if (best.ok() || best.status().code() != Code::out_of_memory || by_size.empty()) return best;
-  size_t too_few = 0, enough = by_size.size();
-  best = attempt(enough);
-  while (best.ok() && enough - too_few > 1) {
-    const size_t middle = (too_few + enough) / 2;
-    Result<Plans> p = attempt(middle);
-    if (!p.ok() && p.status().code() != Code::out_of_memory) return p;
-    (p.ok() ? enough : too_few) = middle;
-    if (p.ok()) best = std::move(p);
-  }
-  return best;
+  Result<Plans> in_memory = attempt({});
+  const std::vector<std::string> names = engine.pageable(graphs, {});
+  if (in_memory.ok() || in_memory.status().code() != Code::out_of_memory || names.empty())
+    return in_memory;
+  return with_fewest(names, {}, attempt);
 }
 
 Status Trainer::Impl::explain_new_limit(int64_t bytes, std::span<const Compiled* const> programs) {
