@@ -274,20 +274,43 @@ class Rehearsal {
  private:
   static size_t at(int32_t i) { return static_cast<size_t>(i); }
 
-  // Makes everything that the step reads resident, finds room, runs it.
+  struct Begun {
+    int32_t step;
+    size_t read;  // the next one to be made resident
+  };
+
+  // Makes everything that the step reads resident, finds room, runs it. Chains may be long: what is
+  // under way is a list, not calls within calls.
   bool run_step(int32_t s) {
-    const Work& w = work_.steps[at(s)];
-    for (int32_t b : w.reads) ++pins_[at(b)];
-    bool fits = true;
-    for (int32_t b : w.reads) {
+    begin(s);
+    while (!under_way_.empty()) {
+      const Begun top = under_way_.back();
+      const std::vector<int32_t>& reads = work_.steps[at(top.step)].reads;
+      if (top.read == reads.size()) {
+        if (!finish(top.step)) return false;
+        under_way_.pop_back();
+        continue;
+      }
+      ++under_way_.back().read;
+      const int32_t b = reads[top.read];
       if (outlook_.resident(b)) continue;
       const int32_t p = f_.producer[at(b)];
-      fits = p >= 0 && f_.until[at(p)] > now_ && run_step(p);
-      if (!fits) break;
+      if (p < 0 || f_.until[at(p)] <= now_) return false;
+      begin(p);
     }
-    fits = fits && make_room(s);
+    return true;
+  }
+
+  void begin(int32_t s) {
+    for (int32_t b : work_.steps[at(s)].reads) ++pins_[at(b)];
+    under_way_.push_back({s, 0});
+  }
+
+  // All that the step reads is there.
+  bool finish(int32_t s) {
+    const Work& w = work_.steps[at(s)];
+    if (!make_room(s)) return false;
     for (int32_t b : w.reads) --pins_[at(b)];
-    if (!fits) return false;
     for (int32_t b : w.writes) outlook_.enter(b);
     if (s == now_) outlook_.ran(s);
     for (const auto& [from, to] : taken_) outlook_.leave(from);
@@ -381,6 +404,7 @@ class Rehearsal {
   int32_t now_ = 0;
   double cost_ = 0;
   Sequence sequence_;
+  std::vector<Begun> under_way_;  // each waits for the one after it
   std::vector<int> pins_;
   std::vector<double> size_;  // bytes, weighted
   std::vector<std::pair<int32_t, int32_t>> taken_;
