@@ -58,7 +58,7 @@ constexpr Implementation kImplementations[] = {
     {Family::vector, &op::batch_norm_train, cpu::accepts_image_norm, nullptr,
      cpu::lower_batch_norm_train},
     {Family::vector, &op::batch_norm_grad, cpu::accepts_image_norm, nullptr,
-     cpu::lower_batch_norm_grad},
+     cpu::lower_batch_norm_grad, 0, cpu::kBatchNormGradOperand},
     {Family::vector, &op::max_pool_grad, cpu::accepts_max_pool, nullptr, cpu::lower_max_pool_grad},
 #endif
 #if HONE_HAVE_HIGHWAY
@@ -107,18 +107,24 @@ class CpuBackend final : public Backend {
     const Graph& g = to.graph();
     cpu::Region region(to, nodes);
     const std::vector<cpu::Group> groups =
-        region.fuse([&](NodeId n) { return !choose(g, n) && is_pointwise(g, n); },
-                    [&](NodeId n) {
-                      const Implementation* i = choose(g, n);
-                      return i ? i->tail : 0;
-                    });
+        region.fuse({.pointwise = [&](NodeId n) { return !choose(g, n) && is_pointwise(g, n); },
+                     .tail =
+                         [&](NodeId n) {
+                           const Implementation* i = choose(g, n);
+                           return i ? i->tail : 0;
+                         },
+                     .operand =
+                         [&](NodeId n) {
+                           const Implementation* i = choose(g, n);
+                           return i ? i->operand : -1;
+                         }});
     for (const cpu::Group& group : groups) {
       Status s = lower_group(region, group);
       if (s.code() != Code::unsupported || group.nodes.size() == 1) {
         HONE_TRY(s);
         continue;
       }
-      for (NodeId n : group.nodes) HONE_TRY(lower_group(region, {{n}, {}}));
+      for (NodeId n : group.nodes) HONE_TRY(lower_group(region, {{n}, {}, n}));
     }
     region.finish();
     return {};
@@ -141,7 +147,7 @@ class CpuBackend final : public Backend {
 
   Status lower_group(cpu::Region& region, const cpu::Group& group) const {
     const Graph& g = region.graph();
-    const NodeId id = group.nodes[0];
+    const NodeId id = group.root;
     const Implementation* chosen = choose(g, id);
     if (chosen && chosen->lower_group) return chosen->lower_group(region, group);
 #if HONE_HAVE_HIGHWAY

@@ -41,19 +41,6 @@ void Moments(const float* x, int64_t pixels, int64_t channels, float* mean, floa
   });
 }
 
-// By channel: the sums of gy and of gy (x - mean).
-void GradSums(const float* x, const float* gy, int64_t pixels, int64_t channels, const float* mean,
-              float* sum, float* product) {
-  ForChannels(channels, [&](int64_t c, size_t n) {
-    const V m = Load(mean + c, n);
-    Store(SumPixels(pixels, channels, c, [&](int64_t at) { return Load(gy + at, n); }), sum + c, n);
-    Store(SumPixels(
-              pixels, channels, c,
-              [&](int64_t at) { return hn::Mul(Load(gy + at, n), hn::Sub(Load(x + at, n), m)); }),
-          product + c, n);
-  });
-}
-
 // y = x factor + shift, each product and sum rounded.
 void Scale(const float* x, float* y, int64_t pixels, int64_t channels, const float* factor,
            const float* shift) {
@@ -61,18 +48,6 @@ void Scale(const float* x, float* y, int64_t pixels, int64_t channels, const flo
     ForChannels(channels, [&](int64_t c, size_t n) {
       const V scaled = hn::Mul(Load(x + c, n), Load(factor + c, n));
       Store(hn::Add(scaled, Load(shift + c, n)), y + c, n);
-    });
-}
-
-// gx = factor (gy - shift - (x - mean) slope)
-void InputGrad(const float* x, const float* gy, float* gx, int64_t pixels, int64_t channels,
-               const float* mean, const float* factor, const float* shift, const float* slope) {
-  for (int64_t p = 0; p < pixels; ++p, x += channels, gy += channels, gx += channels)
-    ForChannels(channels, [&](int64_t c, size_t n) {
-      const V deviation = hn::Sub(Load(x + c, n), Load(mean + c, n));
-      const V g = hn::Sub(hn::Sub(Load(gy + c, n), Load(shift + c, n)),
-                          hn::Mul(deviation, Load(slope + c, n)));
-      Store(hn::Mul(Load(factor + c, n), g), gx + c, n);
     });
 }
 
@@ -86,9 +61,7 @@ namespace hone::cpu {
 namespace {
 
 HWY_EXPORT(Moments);
-HWY_EXPORT(GradSums);
 HWY_EXPORT(Scale);
-HWY_EXPORT(InputGrad);
 
 // Adds a stretch's (or part's) moments to those of n elements.
 void combine(int64_t n, double& mean, double& squares, int64_t more, double their_mean,
@@ -157,69 +130,6 @@ class BatchNormTrainKernel final : public Kernel {
   double eps_;
 };
 
-// Inputs x, scale, mean, var, gy; outputs gx, gscale, gbias.
-class BatchNormGradKernel final : public Kernel {
- public:
-  BatchNormGradKernel(const Pixels& x, double eps) : x_(x), parts_(x.count()), eps_(eps) {}
-  int64_t scratch_bytes() const { return Scratch::bytes(parts_, x_.channels); }
-
-  Status run(const StepArgs& args) override {
-    const Scratch s(args.scratch, parts_, x_.channels);
-    const float *x = args.in<float>(0), *mean = args.in<float>(2), *gy = args.in<float>(4);
-    args.pool.parallel_for(parts_.count, 1, [&](int64_t begin, int64_t end, int) {
-      for (int64_t part = begin; part < end; ++part) sums(x, gy, mean, s, part);
-    });
-    finish(args, s);
-    for_rows(args.pool, x_.count(), x_.channels, [&](int64_t first, int64_t count) {
-      const int64_t at = first * x_.channels;
-      HWY_DYNAMIC_DISPATCH(InputGrad)
-      (x + at, gy + at, args.out<float>(5) + at, count, x_.channels, mean, s.vector(0), s.vector(1),
-       s.vector(2));
-    });
-    return {};
-  }
-
- private:
-  void sums(const float* x, const float* gy, const float* mean, const Scratch& s,
-            int64_t part) const {
-    double *sum = s.wide(0, part), *product = s.wide(1, part);
-    float *a = s.narrow(0, part), *b = s.narrow(1, part);
-    std::fill_n(sum, x_.channels, 0.0);
-    std::fill_n(product, x_.channels, 0.0);
-    parts_.for_stretches(part, [&](int64_t first, int64_t count) {
-      const int64_t at = first * x_.channels;
-      HWY_DYNAMIC_DISPATCH(GradSums)(x + at, gy + at, count, x_.channels, mean, a, b);
-      for (int64_t c = 0; c < x_.channels; ++c) {
-        sum[c] += static_cast<double>(a[c]);
-        product[c] += static_cast<double>(b[c]);
-      }
-    });
-  }
-
-  // As the operator's reference kernel has it.
-  void finish(const StepArgs& args, const Scratch& s) const {
-    const double n = static_cast<double>(x_.count());
-    for (int64_t c = 0; c < x_.channels; ++c) {
-      double gbias = 0, product = 0;
-      for (int64_t part = 0; part < parts_.count; ++part) {
-        gbias += s.wide(0, part)[c];
-        product += s.wide(1, part)[c];
-      }
-      const double inv = 1 / std::sqrt(static_cast<double>(args.in<float>(3)[c]) + eps_);
-      const double gscale = product * inv;
-      args.out<float>(6)[c] = static_cast<float>(gscale);
-      args.out<float>(7)[c] = static_cast<float>(gbias);
-      s.vector(0)[c] = static_cast<float>(static_cast<double>(args.in<float>(1)[c]) * inv);
-      s.vector(1)[c] = static_cast<float>(gbias / n);
-      s.vector(2)[c] = static_cast<float>(inv * gscale / n);
-    }
-  }
-
-  Pixels x_;
-  Parts parts_;
-  double eps_;
-};
-
 // Inputs x, factor, shift.
 class ScaleKernel final : public Kernel {
  public:
@@ -238,21 +148,6 @@ class ScaleKernel final : public Kernel {
   Pixels x_;
 };
 
-template <class K>
-Step step_of(std::unique_ptr<K> kernel, const Region& r, NodeId id, std::string_view kind) {
-  Step s;
-  s.scratch_bytes = kernel->scratch_bytes();
-  s.kernel = std::move(kernel);
-  s.node = id;
-  s.kind = kind;
-  s.flops = 4 * static_cast<double>(r.graph().type(r.graph().node(id).inputs[0]).numel());
-  return s;
-}
-
-Pixels pixels_of(const Region& r, NodeId id) {
-  return Pixels(r.graph().type(r.graph().node(id).inputs[0]).shape);
-}
-
 }  // namespace
 
 bool accepts_image_norm(const Graph& g, const Node& n) {
@@ -264,7 +159,7 @@ Status lower_batch_norm(Region& r, const Group& group) {
   const Node& n = r.graph().node(id);
   const auto coefficients = Normalisation::of(r.graph(), id).add_step(r, id);
   Step s;
-  s.kernel = std::make_unique<ScaleKernel>(pixels_of(r, id));
+  s.kernel = std::make_unique<ScaleKernel>(Pixels(r.graph().type(n.inputs[0]).shape));
   s.reads = {r.image(n.inputs[0], id), coefficients.factor, coefficients.shift};
   s.writes = {r.result_image(n.outputs[0])};
   s.may_share = {{0, 0}};
@@ -278,11 +173,16 @@ Status lower_batch_norm(Region& r, const Group& group) {
 Status lower_batch_norm_train(Region& r, const Group& group) {
   const NodeId id = group.last();
   const Node& n = r.graph().node(id);
-  Step s =
-      step_of(std::make_unique<BatchNormTrainKernel>(pixels_of(r, id), n.attrs.as<NormAttrs>().eps),
-              r, id, "vector.batch_norm_train");
-  s.reads = {r.image(n.inputs[0], id), r.plain(n.inputs[1], id), r.plain(n.inputs[2], id)};
   const TensorType& type = r.graph().type(n.inputs[0]);
+  auto kernel =
+      std::make_unique<BatchNormTrainKernel>(Pixels(type.shape), n.attrs.as<NormAttrs>().eps);
+  Step s;
+  s.scratch_bytes = kernel->scratch_bytes();
+  s.kernel = std::move(kernel);
+  s.node = id;
+  s.kind = "vector.batch_norm_train";
+  s.flops = 4 * static_cast<double>(type.numel());
+  s.reads = {r.image(n.inputs[0], id), r.plain(n.inputs[1], id), r.plain(n.inputs[2], id)};
   const auto by_channel = [&] {
     return r.to().temporary(type.shape[1] * static_cast<int64_t>(sizeof(float)));
   };
@@ -297,21 +197,6 @@ Status lower_batch_norm_train(Region& r, const Group& group) {
     write_image(r, y, how);
   else
     r.defer(y, how, write_image);
-  return {};
-}
-
-Status lower_batch_norm_grad(Region& r, const Group& group) {
-  const NodeId id = group.last();
-  const Node& n = r.graph().node(id);
-  Step s =
-      step_of(std::make_unique<BatchNormGradKernel>(pixels_of(r, id), n.attrs.as<NormAttrs>().eps),
-              r, id, "vector.batch_norm_grad");
-  s.reads = {r.image(n.inputs[0], id), r.plain(n.inputs[1], id), r.plain(n.inputs[2], id),
-             r.plain(n.inputs[3], id), r.image(n.inputs[4], id)};
-  s.writes = {r.result_image(n.outputs[0]), r.result_plain(n.outputs[1]),
-              r.result_plain(n.outputs[2])};
-  s.may_share = {{0, 4}};
-  r.to().add(std::move(s));
   return {};
 }
 

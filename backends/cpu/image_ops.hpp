@@ -17,6 +17,8 @@ struct Pixels {
 bool accepts_image_norm(const Graph& g, const Node& node);
 Status lower_batch_norm(Region& region, const Group& group);
 Status lower_batch_norm_train(Region& region, const Group& group);
+/// The gradient that comes in may be an expression.
+inline constexpr int kBatchNormGradOperand = 4;
 Status lower_batch_norm_grad(Region& region, const Group& group);
 
 bool accepts_max_pool(const Graph& g, const Node& node);

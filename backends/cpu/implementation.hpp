@@ -25,6 +25,8 @@ struct Implementation {
   Status (*lower_group)(Region& region, const Group& group) = nullptr;
   /// What may be fused behind it: bits of TailPart.
   int tail = 0;
+  /// The operand whose element-wise nodes it can evaluate as it goes, or -1.
+  int operand = -1;
 };
 
 /// What most implementations want of a node's tensors.

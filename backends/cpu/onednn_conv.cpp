@@ -115,7 +115,7 @@ void add_tail_operands(Region& r, const Group& group, bool folded, PostOps& post
   }
   if (tail.add != kNone) {
     const Node& n = g.node(tail.add);
-    const NodeId before = tail.batch_norm != kNone ? tail.batch_norm : group.nodes[0];
+    const NodeId before = tail.batch_norm != kNone ? tail.batch_norm : group.root;
     const bool first = n.inputs[0] == g.node(before).outputs[0];
     post.reads[next].buffer = r.image(n.inputs[first ? 1 : 0], tail.add);
   }
@@ -214,7 +214,7 @@ bool onednn_accepts_conv(const Graph& g, const Node& n) {
 
 Status onednn_lower_conv(Region& r, const Group& group) {
   const Graph& g = r.graph();
-  const NodeId id = group.nodes[0];
+  const NodeId id = group.root;
   const Node& n = g.node(id);
   HONE_ASSIGN(const Conv c, Conv::make(n.attrs.as<ConvAttrs>(), g.type(n.inputs[0]).shape,
                                        g.type(n.inputs[1]).shape, g.type(n.outputs[0]).shape));
@@ -248,7 +248,7 @@ Status onednn_lower_conv(Region& r, const Group& group) {
 
 Status onednn_lower_conv_input_grad(Region& r, const Group& group) {
   const Graph& g = r.graph();
-  const NodeId id = group.nodes[0];
+  const NodeId id = group.root;
   const Node& n = g.node(id);
   HONE_ASSIGN(const Conv c, Conv::make(n.attrs.as<ConvGradAttrs>().conv, g.type(n.outputs[0]).shape,
                                        g.type(n.inputs[1]).shape, g.type(n.inputs[0]).shape));
@@ -272,7 +272,7 @@ Status onednn_lower_conv_input_grad(Region& r, const Group& group) {
 
 Status onednn_lower_conv_weight_grad(Region& r, const Group& group) {
   const Graph& g = r.graph();
-  const NodeId id = group.nodes[0];
+  const NodeId id = group.root;
   const Node& n = g.node(id);
   HONE_ASSIGN(const Conv c, Conv::make(n.attrs.as<ConvGradAttrs>().conv, g.type(n.inputs[0]).shape,
                                        g.type(n.outputs[0]).shape, g.type(n.inputs[1]).shape));

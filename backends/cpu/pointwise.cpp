@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 
+#include "hwy/cache_control.h"
+
 namespace hone::cpu {
 
 namespace {
@@ -31,24 +33,6 @@ int weight(Fn fn) {
 }
 
 // ---- how the operands are walked
-
-constexpr int64_t kTile = 1024;  // floats; a dozen registers stay in the nearest cache
-
-// The result as rows of `inner` elements: an operand's element (row, column) stands at the sum of
-// the row's index times `outer`, axis by axis, plus column * inner.
-struct Walk {
-  Shape extents;  // the outer axes
-  int64_t rows = 1, inner = 1;
-  struct Operand {
-    DType dtype = DType::f32;
-    std::array<int64_t, kMaxRank> outer{};
-    int64_t inner = 0;
-    bool whole = false;   ///< Stands in memory as the result does.
-    bool steady = false;  ///< The same in each row.
-    bool scalar = false;
-  };
-  std::vector<Operand> operands;
-};
 
 Walk make_walk(std::span<const PointwiseOperand> operands, const Shape& out) {
   Walk w;
@@ -116,117 +100,149 @@ void gather(const void* base, DType dtype, int64_t from, int64_t stride, float* 
     for (int64_t i = 0; i < n; ++i) to[i] = p[i * stride] ? 1.0f : 0.0f;
 }
 
-struct Tile {
-  int64_t row, rows, column, columns;
-  int64_t count() const { return rows * columns; }
-};
+// Asks for memory that will be needed soon. A tile is about a page, within which the processor's
+// own prefetching hardly gets going.
+void prefetch(const float* p, int64_t n) {
+  constexpr int64_t kLine = 16;  // floats
+  for (int64_t i = 0; i < n; i += kLine) hwy::Prefetch(p + i);
+}
 
 class PointwiseKernel final : public Kernel {
  public:
-  PointwiseKernel(Walk walk, std::vector<Instruction> code, int registers, DType out)
-      : walk_(std::move(walk)), code_(std::move(code)), registers_(registers), out_(out) {
-    for (const Instruction& i : code_) cost_ += weight(i.fn);
-    if (walk_.inner >= kTile) {
-      columns_ = kTile;
-    } else {
-      columns_ = walk_.inner;
-      rows_ = std::min(walk_.rows, std::max<int64_t>(1, kTile / walk_.inner));
-    }
-    across_ = (walk_.inner + columns_ - 1) / columns_;
-  }
+  PointwiseKernel(Evaluator evaluator, DType out) : evaluator_(std::move(evaluator)), out_(out) {}
 
   Status run(const StepArgs& args) override {
-    const int64_t tiles = (walk_.rows + rows_ - 1) / rows_ * across_;
+    const int64_t each = evaluator_.tile_elements(), total = evaluator_.elements();
     constexpr int64_t kWork = 65536;  // for one thread, in additions
-    const int64_t grain = std::max<int64_t>(1, kWork / (rows_ * columns_ * cost_));
-    args.pool.parallel_for(tiles, grain, [&](int64_t begin, int64_t end, int worker) {
-      run_range(args, begin, end, worker);
-    });
+    const int64_t grain = std::max<int64_t>(1, kWork / (each * evaluator_.cost()));
+    args.pool.parallel_for((total + each - 1) / each, grain,
+                           [&](int64_t begin, int64_t end, int worker) {
+                             const int64_t first = begin * each;
+                             evaluate(args, first, std::min(end * each, total) - first, worker);
+                           });
     return {};
   }
 
  private:
-  Tile tile(int64_t i) const {
-    Tile t{i / across_ * rows_, 0, i % across_ * columns_, 0};
-    t.rows = std::min(rows_, walk_.rows - t.row);
-    t.columns = std::min(columns_, walk_.inner - t.column);
-    return t;
-  }
-
-  // Whether the operand's register, once filled, serves every tile.
-  bool kept(const Walk::Operand& o) const { return o.scalar || (o.steady && across_ == 1); }
-
-  void fill(const StepArgs& args, size_t k, const Tile& t, float* to) const {
-    const Walk::Operand& o = walk_.operands[k];
-    const void* base = args.operands[k];
-    if (o.whole) return gather(base, o.dtype, t.row * walk_.inner + t.column, 1, to, t.count());
-    if (o.scalar) return gather(base, o.dtype, 0, 0, to, t.count());
-    const int outer = walk_.extents.rank();
-    std::array<int64_t, kMaxRank> index{};
-    int64_t at = t.column * o.inner, rest = t.row;
-    for (int i = outer - 1; i >= 0; --i) {
-      const size_t d = static_cast<size_t>(i);
-      index[d] = rest % walk_.extents[i];
-      rest /= walk_.extents[i];
-      at += index[d] * o.outer[d];
-    }
-    for (int64_t r = 0; r < t.rows; ++r, to += t.columns) {
-      gather(base, o.dtype, at, o.inner, to, t.columns);
-      for (int i = outer - 1; i >= 0; --i) {  // the next row
-        const size_t d = static_cast<size_t>(i);
-        at += o.outer[d];
-        if (++index[d] < walk_.extents[i]) break;
-        at -= index[d] * o.outer[d];
-        index[d] = 0;
-      }
-    }
-  }
-
-  void run_range(const StepArgs& args, int64_t begin, int64_t end, int worker) const {
+  void evaluate(const StepArgs& args, int64_t first, int64_t count, int worker) const {
     float* const own =
-        reinterpret_cast<float*>(args.scratch) + worker * static_cast<int64_t>(registers_) * kTile;
-    std::array<float*, 256> registers;
-    for (int r = 0; r < registers_; ++r) registers[static_cast<size_t>(r)] = own + r * kTile;
-    const Tile first = tile(begin);
-    for (size_t k = 0; k < walk_.operands.size(); ++k)
-      if (kept(walk_.operands[k])) fill(args, k, widest(first), registers[k]);
-    const size_t result = code_.back().to;
-    for (int64_t i = begin; i < end; ++i) {
-      const Tile t = tile(i);
-      const int64_t at = t.row * walk_.inner + t.column;
-      for (size_t k = 0; k < walk_.operands.size(); ++k) {
-        const Walk::Operand& o = walk_.operands[k];
-        if (o.whole && o.dtype == DType::f32)
-          registers[k] = const_cast<float*>(args.in<float>(k)) + at;
-        else if (!kept(o))
-          fill(args, k, t, registers[k]);
-      }
-      const size_t out = walk_.operands.size();
-      if (out_ == DType::f32) registers[result] = args.out<float>(out) + at;
-      run_tile(code_, registers.data(), t.count());
-      if (out_ != DType::f32)
-        bools_from_floats(registers[result], args.out<uint8_t>(out) + at, t.count());
-    }
+        reinterpret_cast<float*>(args.scratch) + worker * evaluator_.scratch_floats();
+    Evaluator::Run run(evaluator_, args.operands.data(), own);
+    const size_t out = static_cast<size_t>(evaluator_.operands());
+    if (out_ == DType::f32)
+      run.evaluate(first, count, args.out<float>(out) + first);
+    else
+      run.evaluate_bools(first, count, args.out<uint8_t>(out) + first);
   }
 
-  // A tile of full size, for operands that are filled once.
-  Tile widest(Tile t) const {
-    t.row = 0;
-    t.rows = rows_;
-    t.column = 0;
-    t.columns = columns_;
-    return t;
-  }
-
-  Walk walk_;
-  std::vector<Instruction> code_;
-  int registers_;
+  Evaluator evaluator_;
   DType out_;
-  int64_t rows_ = 1, columns_ = 1, across_ = 1;  // of a tile, and tiles along a row
-  int64_t cost_ = 0;
 };
 
 }  // namespace
+
+// ---- evaluation
+
+Evaluator::Evaluator(Walk walk, std::vector<Instruction> code, int registers)
+    : walk_(std::move(walk)), code_(std::move(code)), registers_(registers) {
+  for (const Instruction& i : code_) cost_ += weight(i.fn);
+  columns_ = std::min(walk_.inner, kTile);
+  if (columns_ == walk_.inner) rows_ = std::clamp<int64_t>(kTile / walk_.inner, 1, walk_.rows);
+}
+
+Evaluator::Run::Run(const Evaluator& evaluator, void* const* operands, float* scratch)
+    : e_(evaluator), operands_(operands), scratch_(scratch) {
+  for (int64_t r = 0; r < e_.registers_; ++r)
+    registers_[static_cast<size_t>(r)] = scratch + r * kRegister;
+  const Tile widest{0, e_.rows_, 0, e_.columns_};
+  for (size_t k = 0; k < e_.walk_.operands.size(); ++k)
+    if (kept(e_.walk_.operands[k])) fill(k, widest, registers_[k]);
+}
+
+// Whether the operand's register, once filled, serves every tile.
+bool Evaluator::Run::kept(const Walk::Operand& o) const {
+  return o.scalar || (o.steady && e_.columns_ == e_.walk_.inner);
+}
+
+// Fills a register with a tile of an operand.
+void Evaluator::Run::fill(size_t k, const Tile& t, float* to) const {
+  const Walk& w = e_.walk_;
+  const Walk::Operand& o = w.operands[k];
+  const void* base = operands_[k];
+  if (o.whole) return gather(base, o.dtype, t.row * w.inner + t.column, 1, to, t.count());
+  if (o.scalar) return gather(base, o.dtype, 0, 0, to, t.count());
+  const int outer = w.extents.rank();
+  std::array<int64_t, kMaxRank> index{};
+  int64_t at = t.column * o.inner, rest = t.row;
+  for (int i = outer - 1; i >= 0; --i) {
+    const size_t d = static_cast<size_t>(i);
+    index[d] = rest % w.extents[i];
+    rest /= w.extents[i];
+    at += index[d] * o.outer[d];
+  }
+  for (int64_t r = 0; r < t.rows; ++r, to += t.columns) {
+    gather(base, o.dtype, at, o.inner, to, t.columns);
+    for (int i = outer - 1; i >= 0; --i) {  // the next row
+      const size_t d = static_cast<size_t>(i);
+      at += o.outer[d];
+      if (++index[d] < w.extents[i]) break;
+      at -= index[d] * o.outer[d];
+      index[d] = 0;
+    }
+  }
+}
+
+void Evaluator::Run::load(const Tile& t) {
+  const int64_t at = t.row * e_.walk_.inner + t.column;
+  for (size_t k = 0; k < e_.walk_.operands.size(); ++k) {
+    const Walk::Operand& o = e_.walk_.operands[k];
+    float* const own = scratch_ + static_cast<int64_t>(k) * kRegister;
+    if (o.whole && o.dtype == DType::f32) {
+      registers_[k] = static_cast<float*>(operands_[k]) + at;
+      prefetch(registers_[k] + t.count(), t.count());
+    } else if (!kept(o)) {
+      fill(k, t, own);
+    } else {
+      registers_[k] = o.scalar ? own : own + t.column;
+    }
+  }
+}
+
+template <class F>
+void Evaluator::Run::for_tiles(int64_t first, int64_t count, F f) {
+  const int64_t inner = e_.walk_.inner, end = first + count;
+  for (int64_t at = first; at < end;) {
+    Tile t{at / inner, 1, at % inner, 0};
+    if (t.column == 0 && e_.columns_ == inner && end - at >= inner) {
+      t.rows = std::min(e_.rows_, (end - at) / inner);
+      t.columns = inner;
+    } else {
+      t.columns = std::min({e_.columns_, inner - t.column, end - at});
+    }
+    load(t);
+    f(at - first, t.count());
+    at += t.count();
+  }
+}
+
+void Evaluator::Run::evaluate(int64_t first, int64_t count, float* to) {
+  const size_t result = e_.code_.back().to;
+  for_tiles(first, count, [&](int64_t offset, int64_t n) {
+    registers_[result] = to + offset;
+    prefetch(to + offset + n, n);
+    run_tile(e_.code_, registers_.data(), n);
+  });
+}
+
+void Evaluator::Run::evaluate_bools(int64_t first, int64_t count, uint8_t* to) {
+  const size_t result = e_.code_.back().to;
+  for_tiles(first, count, [&](int64_t offset, int64_t n) {
+    run_tile(e_.code_, registers_.data(), n);
+    bools_from_floats(registers_[result], to + offset, n);
+  });
+}
+
+// ---- construction
 
 int Expression::add_operand(PointwiseOperand operand) {
   operands_.push_back(std::move(operand));
@@ -279,17 +295,14 @@ int assign_registers(std::vector<Instruction>& code, int operands, int first_res
 
 }  // namespace
 
-std::unique_ptr<Kernel> Expression::kernel(const PointwiseOperand& out) const {
+Evaluator Expression::evaluator(const Shape& out) const {
   std::vector<Instruction> code = code_;
   const int registers = assign_registers(code, operands(), kMaxOperands);
-  return std::make_unique<PointwiseKernel>(make_walk(operands_, out.shape), std::move(code),
-                                           registers, out.dtype);
+  return {make_walk(operands_, out), std::move(code), registers};
 }
 
-int64_t Expression::scratch_bytes(int threads) const {
-  std::vector<Instruction> code = code_;
-  return static_cast<int64_t>(assign_registers(code, operands(), kMaxOperands)) * kTile *
-         static_cast<int64_t>(sizeof(float)) * threads;
+std::unique_ptr<Kernel> pointwise_kernel(Evaluator evaluator, DType out) {
+  return std::make_unique<PointwiseKernel>(std::move(evaluator), out);
 }
 
 std::vector<MayShare> Expression::may_share(const PointwiseOperand& out,

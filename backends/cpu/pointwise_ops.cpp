@@ -123,13 +123,24 @@ bool on_images(const Region& r, const Group& group, const TensorType& out) {
   return false;
 }
 
-// A step under construction: its expression, and which register holds which value.
-class StepWriter {
+// A step's expression under construction, and which register holds which value.
+class ExpressionWriter {
  public:
-  StepWriter(Region& r, const TensorType& out, bool images, NodeId node)
-      : r_(r), out_(out), images_(images) {
-    step_.node = node;
-    step_.kind = "vector.pointwise";
+  ExpressionWriter(Region& r, const TensorType& out, bool images, Step& step)
+      : r_(r), out_(out), images_(images), step_(step) {}
+
+  void add(std::span<const NodeId> nodes) {
+    const Graph& g = r_.graph();
+    std::vector<bool> made(g.values.size(), false);
+    for (NodeId id : nodes) made[static_cast<size_t>(g.node(id).outputs[0])] = true;
+    for (NodeId id : nodes)
+      for (ValueId v : g.node(id).inputs)
+        if (!made[static_cast<size_t>(v)]) read(v);
+    for (NodeId id : nodes) {
+      Instruction i;
+      pointwise_instruction(g.node(id), i);
+      add(g.node(id), i);
+    }
   }
 
   void read(ValueId v) {
@@ -174,25 +185,17 @@ class StepWriter {
     return at;
   }
 
+  const Expression& expression() const { return e_; }
+
+ private:
+  static constexpr int kMostDeferred = 6;  // each takes four operands and two instructions more
+  using Registers = std::vector<std::pair<ValueId, int>>;
+
   void add(const Node& n, const Instruction& i) {
     std::vector<int> in;
     for (ValueId v : n.inputs) in.push_back(find(v)->second);
     registers_.emplace_back(n.outputs[0], e_.add(i, in));
   }
-
-  void finish(ValueId result, size_t work) {
-    const PointwiseOperand to{out_.dtype, images_ ? channels_last_shape(out_.shape) : out_.shape};
-    step_.writes = {images_ ? r_.result_image(result) : r_.result_plain(result)};
-    step_.kernel = e_.kernel(to);
-    step_.scratch_bytes = e_.scratch_bytes(r_.to().threads());
-    step_.may_share = e_.may_share(to, step_.reads);
-    step_.flops = static_cast<double>(out_.numel()) * static_cast<double>(work);
-    r_.to().add(std::move(step_));
-  }
-
- private:
-  static constexpr int kMostDeferred = 6;  // each takes four operands and two instructions more
-  using Registers = std::vector<std::pair<ValueId, int>>;
 
   Registers::const_iterator find(ValueId v) const {
     return std::find_if(registers_.begin(), registers_.end(),
@@ -206,37 +209,57 @@ class StepWriter {
   Region& r_;
   const TensorType out_;
   bool images_;
+  Step& step_;
   Expression e_;
-  Step step_;
   Registers registers_;
   int deferred_ = 0;
 };
 
+Step step_for(NodeId node) {
+  Step s;
+  s.node = node;
+  s.kind = "vector.pointwise";
+  return s;
+}
+
+void finish(Region& r, Step step, const Expression& e, ValueId result, bool images, size_t work) {
+  const TensorType& type = r.graph().type(result);
+  const PointwiseOperand to{type.dtype, images ? channels_last_shape(type.shape) : type.shape};
+  Evaluator evaluator = e.evaluator(to.shape);
+  step.writes = {images ? r.result_image(result) : r.result_plain(result)};
+  step.scratch_bytes =
+      evaluator.scratch_floats() * static_cast<int64_t>(sizeof(float)) * r.to().threads();
+  step.kernel = pointwise_kernel(std::move(evaluator), to.dtype);
+  step.may_share = e.may_share(to, step.reads);
+  step.flops = static_cast<double>(type.numel()) * static_cast<double>(work);
+  r.to().add(std::move(step));
+}
+
 }  // namespace
 
 Status lower_pointwise(Region& r, const Group& group) {
-  const Graph& g = r.graph();
-  const NodeId last = group.last();
-  const ValueId result = g.node(last).outputs[0];
-  StepWriter b(r, g.type(result), on_images(r, group, g.type(result)), last);
-  std::vector<bool> made(g.values.size(), false);
-  for (NodeId id : group.nodes) made[static_cast<size_t>(g.node(id).outputs[0])] = true;
-  for (NodeId id : group.nodes)
-    for (ValueId v : g.node(id).inputs)
-      if (!made[static_cast<size_t>(v)]) b.read(v);
-  for (NodeId id : group.nodes) {
-    Instruction i;
-    HONE_ENSURE(pointwise_instruction(g.node(id), i));
-    b.add(g.node(id), i);
-  }
-  b.finish(result, group.nodes.size());
+  const ValueId result = r.graph().node(group.last()).outputs[0];
+  const TensorType& type = r.graph().type(result);
+  const bool images = on_images(r, group, type);
+  Step step = step_for(group.last());
+  ExpressionWriter w(r, type, images, step);
+  w.add(group.nodes);
+  finish(r, std::move(step), w.expression(), result, images, group.nodes.size());
   return {};
 }
 
 void write_image(Region& r, ValueId v, const Deferred& how) {
-  StepWriter b(r, r.graph().type(v), true, how.node);
-  b.read_deferred(how);
-  b.finish(v, 4);
+  Step step = step_for(how.node);
+  ExpressionWriter w(r, r.graph().type(v), true, step);
+  w.read_deferred(how);
+  finish(r, std::move(step), w.expression(), v, true, 4);
+}
+
+Expression image_expression(Region& r, std::span<const NodeId> nodes, Step& step) {
+  const TensorType& type = r.graph().type(r.graph().node(nodes.back()).outputs[0]);
+  ExpressionWriter w(r, type, true, step);
+  w.add(nodes);
+  return w.expression();
 }
 
 }  // namespace hone::cpu

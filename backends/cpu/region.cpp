@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The orders in which the tensors of a region stand in memory, and what is fused.
+// The orders in which the tensors of a region stand in memory.
 #include "backends/cpu/region.hpp"
 
 #include <algorithm>
@@ -227,122 +227,6 @@ void Region::finish() {
   for (NodeId id : nodes_)
     for (ValueId v : graph().node(id).outputs)
       if (only_image(v) && outside[static_cast<size_t>(v)] > 0) plain(v, id);
-}
-
-// ---- fusion
-
-namespace {
-
-bool bounds(const Node& n) {
-  return n.op == &op::relu ||
-         (n.op == &op::clip && n.attrs.as<ClipAttrs>().low <= n.attrs.as<ClipAttrs>().high);
-}
-
-// The region's nodes by the values they read, where a value has one reader only.
-class Readers {
- public:
-  Readers(const Lowering& to, std::span<const NodeId> nodes) : to_(to) {
-    only_.assign(to.graph().values.size(), kNone);
-    for (NodeId id : nodes)
-      for (ValueId v : to.graph().node(id).inputs)
-        if (v != kNone) only_[static_cast<size_t>(v)] = id;
-  }
-  /// The node that alone reads `v`, or kNone.
-  NodeId only(ValueId v) const {
-    return to_.uses(v) == 1 ? only_[static_cast<size_t>(v)] : NodeId{kNone};
-  }
-
- private:
-  const Lowering& to_;
-  std::vector<NodeId> only_;
-};
-
-// Follows a convolution's result through nodes that alone read it.
-Group with_tail(const Graph& g, const Readers& readers, NodeId conv, int parts,
-                const std::vector<bool>& taken) {
-  Group group{{conv}, {}};
-  ValueId v = g.node(conv).outputs[0];
-  const auto next = [&]() -> NodeId {
-    const NodeId n = readers.only(v);
-    return n == kNone || taken[static_cast<size_t>(n)] ? NodeId{kNone} : n;
-  };
-  const auto take = [&](NodeId n, NodeId& place) {
-    place = n;
-    group.nodes.push_back(n);
-    v = g.node(n).outputs[0];
-  };
-  if (const NodeId n = (parts & kTailNorm) ? next() : kNone;
-      n != kNone && g.node(n).op == &op::batch_norm && g.node(n).inputs[0] == v)
-    take(n, group.tail.batch_norm);
-  if (const NodeId n = (parts & kTailAdd) ? next() : kNone;
-      n != kNone && g.node(n).op == &op::add) {
-    const Node& add = g.node(n);
-    if (add.inputs[0] != add.inputs[1] && g.type(add.inputs[0]) == g.type(add.inputs[1]))
-      take(n, group.tail.add);
-  }
-  if (const NodeId n = (parts & kTailBound) ? next() : kNone; n != kNone && bounds(g.node(n)))
-    take(n, group.tail.bound);
-  return group;
-}
-
-}  // namespace
-
-std::vector<Group> Region::fuse(const std::function<bool(NodeId)>& pointwise,
-                                const std::function<int(NodeId)>& tail) {
-  const Graph& g = graph();
-  const Readers readers(to_, nodes_);
-  std::vector<bool> taken(g.nodes.size(), false);
-  std::vector<Group> at(g.nodes.size());  // by last node
-  std::vector<size_t> position(g.nodes.size(), 0);
-  for (size_t i = 0; i < nodes_.size(); ++i) position[static_cast<size_t>(nodes_[i])] = i;
-  const auto place = [&](Group group) {
-    for (NodeId n : group.nodes) taken[static_cast<size_t>(n)] = true;
-    const size_t last = static_cast<size_t>(group.last());
-    at[last] = std::move(group);
-  };
-  // A sum of two convolutions goes to the later one.
-  for (size_t i = nodes_.size(); i-- > 0;)
-    if (const int parts = tail(nodes_[i])) place(with_tail(g, readers, nodes_[i], parts, taken));
-  // An element-wise node joins the one that alone reads it; seen from the last on.
-  constexpr size_t kMostNodes = 24, kMostOperands = 20;
-  for (size_t i = nodes_.size(); i-- > 0;) {
-    const NodeId last = nodes_[i];
-    if (taken[static_cast<size_t>(last)]) continue;
-    if (!pointwise(last)) {
-      place({{last}, {}});
-      continue;
-    }
-    Group group{{last}, {}};
-    const Shape& shape = g.type(g.node(last).outputs[0]).shape;
-    size_t operands = g.node(last).inputs.size();
-    for (size_t k = 0; k < group.nodes.size(); ++k) {
-      const Node& n = g.node(group.nodes[k]);
-      for (ValueId v : n.inputs) {
-        if (v == kNone || g.value(v).kind != ValueKind::node) continue;
-        const NodeId from = g.value(v).producer;
-        const int reads = static_cast<int>(std::count(n.inputs.begin(), n.inputs.end(), v));
-        if (!inside(from) || taken[static_cast<size_t>(from)] || to_.uses(v) != reads) continue;
-        if (std::find(group.nodes.begin(), group.nodes.end(), from) != group.nodes.end()) continue;
-        if (!pointwise(from) || g.type(v).shape != shape) continue;
-        const size_t more = g.node(from).inputs.size();
-        if (group.nodes.size() == kMostNodes || operands + more > kMostOperands) continue;
-        operands += more;
-        group.nodes.push_back(from);
-      }
-    }
-    std::sort(group.nodes.begin(), group.nodes.end(), [&](NodeId a, NodeId b) {
-      return position[static_cast<size_t>(a)] < position[static_cast<size_t>(b)];
-    });
-    for (NodeId n : group.nodes)
-      for (ValueId v : g.node(n).inputs)
-        if (v != kNone) ++pointwise_reads_[static_cast<size_t>(v)];
-    place(std::move(group));
-  }
-  std::vector<Group> out;
-  for (NodeId n : nodes_)
-    if (Group& group = at[static_cast<size_t>(n)]; !group.nodes.empty())
-      out.push_back(std::move(group));
-  return out;
 }
 
 }  // namespace hone::cpu

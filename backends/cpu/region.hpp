@@ -29,8 +29,16 @@ struct Tail {
 /// A node with what is fused to it, lowered where the last of them stands.
 struct Group {
   std::vector<NodeId> nodes;  ///< In order.
-  Tail tail;                  ///< Of a convolution: nodes[0].
+  Tail tail;                  ///< Of a convolution, the root.
+  NodeId root = kNone;        ///< Whose implementation lowers the group.
   NodeId last() const { return nodes.back(); }
+};
+
+/// What may be fused.
+struct Fusable {
+  std::function<bool(NodeId)> pointwise;
+  std::function<int(NodeId)> tail;     ///< What may follow a node: bits of TailPart.
+  std::function<int(NodeId)> operand;  ///< Which operand it can evaluate as it goes, or -1.
 };
 
 /// An image that is not written but computed wherever it is read: ((x - whole) - rest) factor +
@@ -52,10 +60,8 @@ class Region {
   Lowering& to() { return to_; }
   const Graph& graph() const { return to_.graph(); }
 
-  /// Groups of nodes, by the order of their last nodes. `tail` says what may be fused behind a node
-  /// (bits of TailPart).
-  std::vector<Group> fuse(const std::function<bool(NodeId)>& pointwise,
-                          const std::function<int(NodeId)>& tail);
+  /// Groups of nodes, by the order of their last nodes.
+  std::vector<Group> fuse(const Fusable& what);
 
   /// Leaves `v` unwritten, to be computed by the element-wise steps that read it; it is written
   /// should another step ask for it.

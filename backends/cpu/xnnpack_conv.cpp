@@ -130,7 +130,7 @@ bool xnnpack_accepts_conv(const Graph& g, const Node& n) {
 
 Status xnnpack_lower_conv(Region& r, const Group& group) {
   const Graph& g = r.graph();
-  const NodeId id = group.nodes[0];
+  const NodeId id = group.root;
   const Node& n = g.node(id);
   HONE_ASSIGN(const Geometry size, geometry(g, n));
   const bool norm = group.tail.batch_norm != kNone;

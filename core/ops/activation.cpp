@@ -251,12 +251,19 @@ Status infer_clip(InferCtx& c) {
   return {};
 }
 
-// Inside the bounds the output is the input. One small mask is kept for backward, not the input.
+// The output is not looked at: one thing less to read. One small mask is kept for backward, not the
+// input.
 void clip_grad(GradCtx& c) {
   const ClipAttrs& attrs = c.attrs<ClipAttrs>();
-  const Value zero = number(c.in(0), 0);
-  if (attrs.low > attrs.high) return c.set(0, ops::zeros_like(c.in(0)));
-  c.set(0, ops::where(c.b.emit(op::equal, {c.in(0), c.out(0)}), c.out_grad(0), zero));
+  const Value x = c.in(0);
+  if (attrs.low > attrs.high) return c.set(0, ops::zeros_like(x));
+  Value within;
+  if (!std::isinf(attrs.low)) within = ops::greater_equal(x, number(x, attrs.low));
+  if (!std::isinf(attrs.high)) {
+    const Value below = ops::less_equal(x, number(x, attrs.high));
+    within = within.valid() ? ops::logical_and(within, below) : below;
+  }
+  c.set(0, within.valid() ? ops::where(within, c.out_grad(0), number(x, 0)) : c.out_grad(0));
 }
 
 }  // namespace

@@ -111,6 +111,49 @@ TEST_CASE("the gradient of batch normalisation") {
     }
 }
 
+// The gradient of batch normalisation, behind element-wise nodes that make the one that comes in.
+std::string behind_chain(const Shape& s, const std::function<Value(Case&, Value, Value)>& chain) {
+  std::string steps;
+  for (size_t output = 0; output < 3; ++output) {
+    Case c;
+    const Value x = c.input(s, "x", 1), gy = chain(c, x, c.input(s, "gy", 2));
+    const std::vector<Value> in = {x, channels(c, s, "scale", 3), channels(c, s, "mean", 4),
+                                   channels(c, s, "var", 5, 0.5), gy};
+    c.check(c.builder().emit_all(op::batch_norm_grad, in, NormAttrs{})[output], all());
+    steps = c.steps(all());
+  }
+  return steps;
+}
+
+TEST_CASE("the gradient of batch normalisation evaluates the mask of an activation itself") {
+  const auto mask = [](Case&, Value x, Value gy) {
+    return ops::where(ops::greater(x, x * 0.0), gy, gy * 0.0);
+  };
+  const auto by_image = [](Case& c, Value x, Value gy) {
+    Shape by_channel = x.shape(), by_item = x.shape();
+    by_channel[0] = 1;
+    for (int i = 2; i < x.shape().rank(); ++i) by_channel[i] = 1;
+    for (int i = 1; i < x.shape().rank(); ++i) by_item[i] = 1;
+    return gy * ops::sigmoid(x) * c.input(by_channel, "gate", 6) + c.input(by_item, "shift", 7);
+  };
+  const auto used_twice = [](Case& c, Value x, Value gy) {
+    const Value g = gy * c.input(x.shape(), "a", 6);
+    return g + ops::sum(g, {.axes = {0}});
+  };
+  std::vector<Shape> shapes(std::begin(kImages), std::end(kImages));
+  shapes.push_back({2, 1100, 3, 2});  // a pixel is longer than a tile
+  shapes.push_back({1, 3, 50, 70});   // several stretches
+  for (const Shape& s : shapes) {
+    INFO(to_string(s));
+    const std::string fused = behind_chain(s, mask), also = behind_chain(s, by_image);
+    const std::string apart = behind_chain(s, used_twice);
+    if (fused.find("vector.batch_norm_grad") == std::string::npos) continue;  // not built
+    CHECK(fused.find("vector.pointwise") == std::string::npos);
+    CHECK(also.find("vector.pointwise") == std::string::npos);
+    CHECK(apart.find("vector.pointwise") != std::string::npos);
+  }
+}
+
 TEST_CASE("the largest of windows, and where it was") {
   for (const Shape& s : {Shape{2, 3, 9, 8}, Shape{1, 16, 7, 7}, Shape{2, 70, 6, 5}, Shape{1, 9, 20},
                          Shape{1, 2, 5, 6, 7}})
