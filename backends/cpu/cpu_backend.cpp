@@ -43,15 +43,18 @@ constexpr Implementation kImplementations[] = {
     {Family::gemm, &op::conv, cpu::accepts_conv, cpu::lower_conv},
     {Family::gemm, &op::conv_input_grad, cpu::accepts_conv, cpu::lower_conv_input_grad},
     {Family::gemm, &op::conv_weight_grad, cpu::accepts_conv, cpu::lower_conv_weight_grad},
-    {Family::gemm, &op::rnn_cells, cpu::accepts_recurrent, cpu::lower_recurrent<run_rnn_cells>},
-    {Family::gemm, &op::rnn_cells_grad, cpu::accepts_recurrent,
-     cpu::lower_recurrent<run_rnn_cells_grad>},
-    {Family::gemm, &op::gru_cells, cpu::accepts_recurrent, cpu::lower_recurrent<run_gru_cells>},
-    {Family::gemm, &op::gru_cells_grad, cpu::accepts_recurrent,
-     cpu::lower_recurrent<run_gru_cells_grad>},
-    {Family::gemm, &op::lstm_cells, cpu::accepts_recurrent, cpu::lower_recurrent<run_lstm_cells>},
-    {Family::gemm, &op::lstm_cells_grad, cpu::accepts_recurrent,
-     cpu::lower_recurrent<run_lstm_cells_grad>},
+    {Family::gemm, &op::rnn_cells, cpu::accepts_recurrent, nullptr,
+     cpu::lower_recurrent<run_rnn_cells>, 0, -1, cpu::recurrent_beside},
+    {Family::gemm, &op::rnn_cells_grad, cpu::accepts_recurrent, nullptr,
+     cpu::lower_recurrent<run_rnn_cells_grad>, 0, -1, cpu::recurrent_beside},
+    {Family::gemm, &op::gru_cells, cpu::accepts_recurrent, nullptr,
+     cpu::lower_recurrent<run_gru_cells>, 0, -1, cpu::recurrent_beside},
+    {Family::gemm, &op::gru_cells_grad, cpu::accepts_recurrent, nullptr,
+     cpu::lower_recurrent<run_gru_cells_grad>, 0, -1, cpu::recurrent_beside},
+    {Family::gemm, &op::lstm_cells, cpu::accepts_recurrent, nullptr,
+     cpu::lower_recurrent<run_lstm_cells>, 0, -1, cpu::recurrent_beside},
+    {Family::gemm, &op::lstm_cells_grad, cpu::accepts_recurrent, nullptr,
+     cpu::lower_recurrent<run_lstm_cells_grad>, 0, -1, cpu::recurrent_beside},
 #endif
 #if HONE_HAVE_HIGHWAY && HONE_HAVE_ONEDNN
     // Where convolutions leave their images channels-last in training too.
@@ -106,18 +109,24 @@ class CpuBackend final : public Backend {
 #endif
     const Graph& g = to.graph();
     cpu::Region region(to, nodes);
-    const std::vector<cpu::Group> groups =
-        region.fuse({.pointwise = [&](NodeId n) { return !choose(g, n) && is_pointwise(g, n); },
-                     .tail =
-                         [&](NodeId n) {
-                           const Implementation* i = choose(g, n);
-                           return i ? i->tail : 0;
-                         },
-                     .operand =
-                         [&](NodeId n) {
-                           const Implementation* i = choose(g, n);
-                           return i ? i->operand : -1;
-                         }});
+    const cpu::Fusable what{
+        .pointwise = [&](NodeId n) { return !choose(g, n) && is_pointwise(g, n); },
+        .tail =
+            [&](NodeId n) {
+              const Implementation* i = choose(g, n);
+              return i ? i->tail : 0;
+            },
+        .operand =
+            [&](NodeId n) {
+              const Implementation* i = choose(g, n);
+              return i ? i->operand : -1;
+            },
+        .beside =
+            [&](NodeId n) {
+              const Implementation* i = choose(g, n);
+              return i && i->beside && i->beside(g, g.node(n), to.threads());
+            }};
+    const std::vector<cpu::Group> groups = region.fuse(what);
     for (const cpu::Group& group : groups) {
       Status s = lower_group(region, group);
       if (s.code() != Code::unsupported || group.nodes.size() == 1) {

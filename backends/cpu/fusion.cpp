@@ -81,6 +81,7 @@ class Fusion {
     for (size_t i = nodes_.size(); i-- > 0;)
       if (const int parts = what_.tail(nodes_[i]))
         place(with_tail(g_, readers_, nodes_[i], parts, taken_));
+    pair_up();
     // An element-wise node joins the one that alone reads it; seen from the last on.
     for (size_t i = nodes_.size(); i-- > 0;) {
       const NodeId last = nodes_[i];
@@ -109,6 +110,50 @@ class Fusion {
           if (v != kNone) ++pointwise_reads_[at(v)];
     const size_t last = at(group.last());
     groups_[last] = std::move(group);
+  }
+
+  // Two nodes become one step where the first can wait until the second.
+  void pair_up() {
+    std::vector<NodeId> waiting;
+    for (NodeId n : nodes_) {
+      if (!what_.beside(n)) continue;
+      const auto other = std::find_if(waiting.begin(), waiting.end(), [&](NodeId w) {
+        return alike(g_.node(w), g_.node(n)) && !read_before(w, n);
+      });
+      if (other == waiting.end()) {
+        waiting.push_back(n);
+        continue;
+      }
+      place({{*other, n}, {}, n});
+      waiting.erase(other);
+    }
+  }
+
+  bool alike(const Node& a, const Node& b) const {
+    const auto same = [&](ValueId x, ValueId y) {
+      return (x == kNone) == (y == kNone) && (x == kNone || g_.type(x) == g_.type(y));
+    };
+    return a.op == b.op &&
+           std::equal(a.inputs.begin(), a.inputs.end(), b.inputs.begin(), b.inputs.end(), same);
+  }
+
+  // Whether a node before `n` reads what `w` makes, if only by way of views.
+  bool read_before(NodeId w, NodeId n) const {
+    for (size_t i = position_[at(w)] + 1; i < nodes_.size() && nodes_[i] != n; ++i)
+      for (ValueId v : g_.node(nodes_[i]).inputs)
+        if (v != kNone && maker(v) == w) return true;
+    for (ValueId v : g_.node(n).inputs)
+      if (v != kNone && maker(v) == w) return true;
+    return false;
+  }
+
+  NodeId maker(ValueId v) const {
+    while (g_.value(v).kind == ValueKind::node) {
+      const NodeId n = g_.value(v).producer;
+      if (!g_.node(n).op->is_view) return n;
+      v = g_.node(n).inputs[0];
+    }
+    return kNone;
   }
 
   // The node that makes `v`, if only `reader` reads that and it may join `reader`; else kNone.

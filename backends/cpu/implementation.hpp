@@ -27,6 +27,8 @@ struct Implementation {
   int tail = 0;
   /// The operand whose element-wise nodes it can evaluate as it goes, or -1.
   int operand = -1;
+  /// Whether it may run beside another node like this one, on so many threads.
+  bool (*beside)(const Graph& g, const Node& node, int threads) = nullptr;
 };
 
 /// What most implementations want of a node's tensors.

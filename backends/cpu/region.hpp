@@ -26,7 +26,8 @@ struct Tail {
   bool empty() const { return batch_norm == kNone && add == kNone && bound == kNone; }
 };
 
-/// A node with what is fused to it, lowered where the last of them stands.
+/// A node with what is fused to it, or two that run beside each other; lowered where the last of
+/// them stands.
 struct Group {
   std::vector<NodeId> nodes;  ///< In order.
   Tail tail;                  ///< Of a convolution, the root.
@@ -39,6 +40,7 @@ struct Fusable {
   std::function<bool(NodeId)> pointwise;
   std::function<int(NodeId)> tail;     ///< What may follow a node: bits of TailPart.
   std::function<int(NodeId)> operand;  ///< Which operand it can evaluate as it goes, or -1.
+  std::function<bool(NodeId)> beside;  ///< Whether it may run beside another like it.
 };
 
 /// An image that is not written but computed wherever it is read: ((x - whole) - rest) factor +

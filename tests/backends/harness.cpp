@@ -137,8 +137,8 @@ Status Case::failure(const Backend& backend) const {
   return Machine(p).run(in_, serial_pool());
 }
 
-std::string Case::steps(const Backend& backend) const {
-  const Program p = must(prepare(m_.graph, {.backend = &backend}));
+std::string Case::steps(const Backend& backend, int threads) const {
+  const Program p = must(prepare(m_.graph, {.backend = &backend, .threads = threads}));
   std::string out;
   for (const Step& s : p.steps) {
     if (!out.empty()) out += ' ';

@@ -36,7 +36,7 @@ class Case {
   Status failure(const Backend& backend) const;
 
   /// The kinds of the steps that `backend` makes of the graph: "onednn.conv onednn.reorder".
-  std::string steps(const Backend& backend) const;
+  std::string steps(const Backend& backend, int threads = 1) const;
   int64_t packed_bytes(const Backend& backend) const;
 
  private:

@@ -3,9 +3,11 @@
 // vectors and panels.
 #include <cmath>
 
+#include "backends/cpu/cpu_backend.hpp"
 #include "hone/op_table.hpp"
 #include "hone/recurrent.hpp"
 #include "hone/session.hpp"
+#include "tests/backends/harness.hpp"
 #include "tests/support/check.hpp"
 #include "tests/support/tensors.hpp"
 
@@ -15,7 +17,7 @@ namespace {
 // All outputs of one node over random inputs, by the backend and by the reference kernels.
 void check_backend(const OpDef& op, const RecurrentAttrs& attrs, const std::vector<Shape>& shapes,
                    double low = -1, double high = 1) {
-  for (int threads : {1, 3}) {
+  for (int threads : {1, 2, 3}) {
     INFO(std::string(op.name), " threads ", threads);
     Model m;
     Builder b(m.graph, Composites::keep);
@@ -43,6 +45,33 @@ TEST_CASE("recurrent layers give the reference's numbers") {
                 {{7, 5, 11}, {1, 111, 11}, {1, 111, 37}, {1, 222}});
   check_backend(op::rnn, both, {{7, 5, 11}, {2, 37, 11}, {2, 37, 37}, {2, 74}});
   check_backend(op::lstm, {.clip = 0.3}, {{3, 2, 4}, {1, 76, 4}, {1, 76, 19}});
+}
+
+TEST_CASE("the two directions of a layer are one step, or two where one needs the other") {
+  const Backend* gemm = cpu::backend_of(cpu::Family::gemm);
+  if (!gemm) return;  // not built
+  for (const bool chained : {false, true}) {
+    INFO(chained);
+    Case c;
+    const Value x = c.input({6, 5, 37}, "x", 1), r = c.input({37, 37}, "r", 2);
+    const Value h = c.input({5, 37}, "h", 3);
+    const auto loop = [&](Value in, Direction direction) {
+      const std::vector<Value> operands = {in, r, h};
+      return c.builder().emit_all(op::rnn_cells, operands,
+                                  RecurrentAttrs{.direction = direction})[0];
+    };
+    const Value first = loop(x, Direction::forward);
+    const Value from = chained ? ops::reshape(ops::reshape(first, {30, 37}), {6, 5, 37}) : x;
+    c.check(first + loop(from, Direction::reverse), *gemm);
+    const auto loops = [&](int threads) {
+      const std::string steps = c.steps(*gemm, threads);
+      int n = 0;
+      for (size_t at = 0; (at = steps.find("gemm.recurrent", at)) != std::string::npos; ++at) ++n;
+      return n;
+    };
+    CHECK_EQ(loops(1), 2);
+    CHECK_EQ(loops(2), chained ? 2 : 1);
+  }
 }
 
 TEST_CASE("gradients of recurrent loops are the reference's") {
