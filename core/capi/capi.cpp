@@ -103,8 +103,11 @@ Result<hone::TrainerOptions> options_of(const hone_trainer_options& o) {
   // Fields that came later are there when the caller's struct has room for them.
   if (o.struct_size >= offsetof(hone_trainer_options, spill_folder))
     out.session.memory_limit = o.memory_limit;
-  if (o.struct_size >= sizeof(hone_trainer_options) && o.spill_folder)
+  if (o.struct_size >= offsetof(hone_trainer_options, max_dims) && o.spill_folder)
     out.spill_folder = o.spill_folder;
+  if (o.struct_size >= sizeof(hone_trainer_options) && o.max_dims) {
+    HONE_ASSIGN(out.session.max_dims, hone::parse_dim_limits(o.max_dims));
+  }
   return out;
 }
 
@@ -155,8 +158,11 @@ hone_code hone_session_create(const hone_model* model, const hone_session_option
     if (options && options->struct_size >= offsetof(hone_session_options, memory_limit) &&
         options->threads > 0)
       o.threads = options->threads;
-    if (options && options->struct_size >= sizeof(hone_session_options))
+    if (options && options->struct_size >= offsetof(hone_session_options, max_dims))
       o.memory_limit = options->memory_limit;
+    if (options && options->struct_size >= sizeof(hone_session_options) && options->max_dims) {
+      HONE_ASSIGN(o.max_dims, hone::parse_dim_limits(options->max_dims));
+    }
     HONE_ASSIGN(hone::Session s, hone::Session::create(model->model, o));
     return make(session, std::move(s));
   });

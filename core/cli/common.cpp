@@ -29,6 +29,10 @@ void DeviceArgs::add_to(CLI::App& command) {
       ->check([](const std::string& text) {
         return text.empty() ? std::string("the size is empty; write for example 64MiB") : "";
       });
+  command
+      .add_option("--max-dims", max_dims,
+                  "The largest extents of named dimensions; larger inputs are refused")
+      ->type_name("NAME=N,...");
 }
 
 Result<int64_t> parse_bytes(std::string_view text) {
@@ -56,6 +60,9 @@ Result<SessionOptions> DeviceArgs::session() const {
     if (!bytes.ok()) return bytes.status().with_context("--memory-limit");
     options.memory_limit = *bytes;
   }
+  auto limits = parse_dim_limits(max_dims);
+  if (!limits.ok()) return limits.status().with_context("--max-dims");
+  options.max_dims = std::move(*limits);
   return options;
 }
 

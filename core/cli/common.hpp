@@ -16,6 +16,7 @@ struct DeviceArgs {
   int threads = 0;  ///< 0: one a processor.
   std::string device = "cpu";
   std::string memory_limit;
+  std::string max_dims;
   void add_to(CLI::App& command);
   Result<SessionOptions> session() const;
 };

@@ -74,8 +74,8 @@ bool Reader::next() {
       uint64_t length = 0;
       if (!varint(length)) return false;
       if (length > message_.size() - at_)
-        return damaged(format("field {} claims {} bytes, {} are left", field_.number, length,
-                              message_.size() - at_));
+        return damaged(format("field {} claims {} bytes, {} are left; the file may be cut short",
+                              field_.number, length, message_.size() - at_));
       field_.bytes = message_.subspan(at_, static_cast<size_t>(length));
       at_ += static_cast<size_t>(length);
       return true;

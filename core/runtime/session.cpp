@@ -3,10 +3,28 @@
 #include "hone/session.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 #include "core/runtime/engine.hpp"
 
 namespace hone {
+
+Result<std::vector<DimLimit>> parse_dim_limits(std::string_view text) {
+  std::vector<DimLimit> out;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), part.size() + 1));
+    const size_t equals = part.find('=');
+    const std::string_view number = part.substr(std::min(part.size(), equals + 1));
+    int64_t max = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), max);
+    const bool whole = error == std::errc() && end == number.data() + number.size();
+    if (equals == std::string_view::npos || equals == 0 || !whole)
+      return invalid("the limit '{}': expected NAME=N, as in batch=16", part);
+    out.push_back({std::string(part.substr(0, equals)), max});
+  }
+  return out;
+}
 
 Session::Session(std::unique_ptr<Engine> engine) : engine_(std::move(engine)) {}
 Session::Session(Session&&) noexcept = default;

@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   hone_error error = {sizeof(hone_error), ""};
   hone_model *model = NULL, *trained = NULL, *again = NULL;
   hone_session* session = NULL;
+  hone_session_options limited;
   hone_result* result = NULL;
   hone_trainer *trainer = NULL, *resumed = NULL;
   float x[4][3] = {{1, 0, 0}, {-1, 0, 1}, {2, 1, 0}, {-2, 1, 1}};
@@ -95,6 +96,17 @@ int main(int argc, char** argv) {
   check(hone_trainer_model(trainer, &trained, &error) == HONE_OK, "snapshot", &error);
   check(hone_model_save(trained, path, &error) == HONE_OK, "save", &error);
   check(hone_model_open(path, &again, &error) == HONE_OK, "open again", &error);
+  memset(&limited, 0, sizeof limited);
+  limited.struct_size = sizeof limited;
+  limited.max_dims = "N=";
+  check(hone_session_create(again, &limited, &session, &error) == HONE_INVALID_ARGUMENT,
+        "N=", &error);
+  limited.max_dims = "N=3";
+  check(hone_session_create(again, &limited, &session, &error) == HONE_OK, "limited", &error);
+  check(hone_session_run(session, batch, 1, &result, &error) == HONE_INVALID_ARGUMENT,
+        "4 rows of at most 3", &error);
+  hone_session_free(session);
+  session = NULL;
   check(hone_session_create(again, NULL, &session, &error) == HONE_OK, "session", &error);
   check(hone_session_run(session, batch, 1, &result, &error) == HONE_OK, "run", &error);
   check(hone_result_count(result) == 1, "one output", NULL);

@@ -28,6 +28,7 @@ check 1 "the smallest that works is" "$model" --plan --train --batch 16 --memory
 least=$("$hone" inspect "$model" --plan --train --batch 16 --memory-limit 10KiB 2>&1 |
   sed -n 's/.*the smallest that works is \([0-9]*\) bytes.*/\1/p')
 check 0 "steps are second runs" "$model" --plan --train --batch 16 --memory-limit "$least"
+check 1 "--max-dims: the limit 'N': expected NAME=N" "$model" --plan --max-dims N
 check 1 "must end in .svg or .html" "$model" --plan --picture "$work/a.png"
 check 1 "$work/none/a.svg" "$model" --plan --picture "$work/none/a.svg"
 check 2 "--plan" "$model" --train

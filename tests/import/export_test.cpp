@@ -169,7 +169,12 @@ TEST_CASE("open_model says what a foreign file is") {
   CHECK_ERROR(open("\x10\0\0\0\0\0\0\0{\"a\":{}}"sv), Code::invalid_model, "safetensors");
   CHECK_ERROR(open("GGUF...."), Code::invalid_model, "GGUF");
   CHECK_ERROR(open(""), Code::invalid_model, "is empty");
-  CHECK_ERROR(open("some text"), Code::invalid_model, "f");
+  CHECK_ERROR(open("some text"), Code::invalid_model, "no model that can be opened but text");
+  CHECK_ERROR(open("version https://git-lfs.github.com/spec/v1"), Code::invalid_model, "git lfs");
+  CHECK_ERROR(open("<html>404</html>"), Code::invalid_model, "failed download");
+  CHECK_ERROR(open("\x89PNG\r\n\x1a\n"), Code::invalid_model, "a PNG image");
+  CHECK_ERROR(open("\x93NUMPY\1"), Code::invalid_model, "NumPy");
+  CHECK_ERROR(open("\x08\x08\x3a\x40\x0a"), Code::invalid_model, "the file may be cut short");
   CHECK_ERROR(open_model(dir.file("none")), Code::not_found, "none");
 }
 

@@ -102,6 +102,18 @@ TEST_CASE("C11: each axis is held to its own limit, not their product to the pro
   }
 }
 
+TEST_CASE("limits of dimensions can be written as text") {
+  const std::vector<DimLimit> limits = must(parse_dim_limits("N=16,seq_len=512"));
+  REQUIRE_EQ(limits.size(), 2);
+  CHECK_EQ(limits[0].name, "N");
+  CHECK_EQ(limits[0].max, 16);
+  CHECK_EQ(limits[1].name, "seq_len");
+  CHECK_EQ(limits[1].max, 512);
+  CHECK(must(parse_dim_limits("")).empty());
+  for (const char* text : {"N", "N=", "=3", "N=3x", "N=4,,M=2", "N=99999999999999999999"})
+    CHECK_ERROR(parse_dim_limits(text), Code::invalid_argument, "expected NAME=N");
+}
+
 TEST_CASE("limits name dimensions that the model has, and hold in training too") {
   const Model m = small_mlp();
   CHECK_ERROR(Session::create(m, {.max_dims = {{"M", 4}}}), Code::invalid_argument,

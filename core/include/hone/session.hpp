@@ -28,6 +28,9 @@ struct DimLimit {
   int64_t max = 0;
 };
 
+/// "N=16,T=512" as limits. Errors: invalid_argument.
+Result<std::vector<DimLimit>> parse_dim_limits(std::string_view text);
+
 struct SessionOptions {
   int threads =
       1;  ///< Threads that kernels may use, the caller's included. Ignored when `pool` is given.
