@@ -27,7 +27,7 @@ constexpr Implementation kImplementations[] = {
 #if HONE_HAVE_ONEDNN
     {Family::onednn, &op::matmul, cpu::onednn_accepts_matmul, cpu::onednn_lower_matmul},
     {Family::onednn, &op::conv, cpu::onednn_accepts_conv, nullptr, cpu::onednn_lower_conv,
-     cpu::kTailNorm | cpu::kTailAdd | cpu::kTailBound},
+     cpu::kTailNorm | cpu::kTailAdd | cpu::kTailBound | cpu::kTailSwish},
     {Family::onednn, &op::conv_input_grad, cpu::onednn_accepts_conv, nullptr,
      cpu::onednn_lower_conv_input_grad},
     {Family::onednn, &op::conv_weight_grad, cpu::onednn_accepts_conv, nullptr,

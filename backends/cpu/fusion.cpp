@@ -13,6 +13,8 @@ bool bounds(const Node& n) {
          (n.op == &op::clip && n.attrs.as<ClipAttrs>().low <= n.attrs.as<ClipAttrs>().high);
 }
 
+bool is_swish(const Node& n) { return n.op == &op::silu || n.op == &op::hard_swish; }
+
 // The region's nodes by the values they read, where a value has one reader only.
 class Readers {
  public:
@@ -55,8 +57,9 @@ Group with_tail(const Graph& g, const Readers& readers, NodeId conv, int parts,
     if (add.inputs[0] != add.inputs[1] && g.type(add.inputs[0]) == g.type(add.inputs[1]))
       take(n, group.tail.add);
   }
-  if (const NodeId n = (parts & kTailBound) ? next() : kNone; n != kNone && bounds(g.node(n)))
-    take(n, group.tail.bound);
+  if (const NodeId n = next(); n != kNone && (((parts & kTailBound) && bounds(g.node(n))) ||
+                                              ((parts & kTailSwish) && is_swish(g.node(n)))))
+    take(n, group.tail.activation);
   return group;
 }
 

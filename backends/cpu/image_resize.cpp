@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "backends/cpu/image_ops.hpp"
 #include "hone/resize_axis.hpp"
@@ -17,17 +18,68 @@ HWY_BEFORE_NAMESPACE();
 namespace hone::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// to += weight from, or to = weight from.
-void AddScaled(const float* from, float weight, bool assign, float* to, int64_t n) {
-  const hn::ScalableTag<float> d;
-  const auto w = hn::Set(d, weight);
+using D = hn::ScalableTag<float>;
+
+// What an output pixel is made of: inputs and weights.
+struct Mix {
+  const float* from[8];
+  float weight[8];
+  int count = 0;
+};
+
+HWY_INLINE hn::Vec<D> MixOf(const Mix& m, int64_t i, size_t n) {
+  const D d;
+  const auto load = [&](const float* p) {
+    return n == hn::Lanes(d) ? hn::LoadU(d, p + i) : hn::LoadN(d, p + i, n);
+  };
+  auto sum = hn::Mul(hn::Set(d, m.weight[0]), load(m.from[0]));
+  for (int k = 1; k < m.count; ++k)
+    sum = hn::Add(sum, hn::Mul(hn::Set(d, m.weight[k]), load(m.from[k])));
+  return sum;
+}
+
+// A row of outputs. `columns` has `each` taps of every output.
+void ResizeRow(std::span<const Tap> rows, std::span<const Tap> columns, int each, int64_t channels,
+               const float* x, float* y) {
+  const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t i = 0; i < n; i += lanes) {
-    const size_t count = static_cast<size_t>(std::min(lanes, n - i));
-    auto v = hn::Mul(w, hn::LoadN(d, from + i, count));
-    if (!assign) v = hn::Add(v, hn::LoadN(d, to + i, count));
-    hn::StoreN(v, d, to + i, count);
+  const size_t step = static_cast<size_t>(each);
+  for (size_t o = 0; o < columns.size(); o += step, y += channels) {
+    Mix m;
+    for (const Tap& r : rows)
+      for (const Tap& c : columns.subspan(o, step))
+        if (const double weight = r.weight * c.weight; weight != 0) {
+          m.from[m.count] = x + (r.index + c.index) * channels;
+          m.weight[m.count++] = static_cast<float>(weight);
+        }
+    if (m.count == 0) m = {{x}, {0.0f}, 1};
+    int64_t i = 0;
+    for (; i + lanes <= channels; i += lanes) hn::StoreU(MixOf(m, i, hn::Lanes(d)), d, y + i);
+    if (const size_t rest = static_cast<size_t>(channels - i))
+      hn::StoreN(MixOf(m, i, rest), d, y + i, rest);
   }
+}
+
+// The adjoint for `n` of the channels: what a row of outputs adds to its inputs.
+void ResizeGradRow(std::span<const Tap> rows, std::span<const Tap> columns, int each,
+                   int64_t channels, int64_t n, const float* gy, float* gx) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const size_t step = static_cast<size_t>(each);
+  for (size_t o = 0; o < columns.size(); o += step, gy += channels)
+    for (const Tap& r : rows)
+      for (const Tap& c : columns.subspan(o, step)) {
+        const double weight = r.weight * c.weight;
+        if (weight == 0) continue;
+        const auto w = hn::Set(d, static_cast<float>(weight));
+        float* const to = gx + (r.index + c.index) * channels;
+        int64_t i = 0;
+        for (; i + lanes <= n; i += lanes)
+          hn::StoreU(hn::Add(hn::Mul(w, hn::LoadU(d, gy + i)), hn::LoadU(d, to + i)), d, to + i);
+        if (const size_t rest = static_cast<size_t>(n - i))
+          hn::StoreN(hn::Add(hn::Mul(w, hn::LoadN(d, gy + i, rest)), hn::LoadN(d, to + i, rest)), d,
+                     to + i, rest);
+      }
 }
 
 }  // namespace hone::cpu::HWY_NAMESPACE
@@ -39,7 +91,8 @@ namespace hone::cpu {
 
 namespace {
 
-HWY_EXPORT(AddScaled);
+HWY_EXPORT(ResizeRow);
+HWY_EXPORT(ResizeGradRow);
 
 // Depth, height and width; what is missing in front has one output of one input.
 struct Axes {
@@ -67,20 +120,17 @@ struct Axes {
     }
   }
 
-  int64_t outputs() const { return out[0] * out[1] * out[2]; }
+  int64_t rows() const { return out[0] * out[1]; }
 
-  /// f(input pixel, weight) for output pixel o.
-  template <class F>
-  void for_taps(int64_t o, F f) const {
-    const Tap* const w = &taps[2][static_cast<size_t>(o % out[2] * each)];
-    const Tap* const h = &taps[1][static_cast<size_t>(o / out[2] % out[1] * each)];
-    const Tap* const d = &taps[0][static_cast<size_t>(o / out[2] / out[1] * each)];
+  /// The input rows, by their first pixels, that row `r` of the outputs is made of.
+  std::span<const Tap> row_taps(int64_t r, std::array<Tap, 4>& made) const {
+    const Tap* const h = &taps[1][static_cast<size_t>(r % out[1] * each)];
+    const Tap* const d = &taps[0][static_cast<size_t>(r / out[1] * each)];
+    size_t n = 0;
     for (int a = 0; a < each; ++a)
       for (int b = 0; b < each; ++b)
-        for (int c = 0; c < each; ++c) {
-          const double weight = d[a].weight * h[b].weight * w[c].weight;
-          if (weight != 0) f((d[a].index * in[1] + h[b].index) * in[2] + w[c].index, weight);
-        }
+        made[n++] = {(d[a].index * in[1] + h[b].index) * in[2], d[a].weight * h[b].weight};
+    return {made.data(), n};
   }
 };
 
@@ -88,20 +138,16 @@ class ResizeKernel final : public Kernel {
  public:
   ResizeKernel(const Pixels& x, Axes axes) : x_(x), axes_(std::move(axes)) {}
   Status run(const StepArgs& args) override {
-    const int64_t outputs = axes_.outputs();
-    args.pool.parallel_for(
-        x_.batch * outputs, 1 + 16384 / x_.channels, [&](int64_t begin, int64_t end, int) {
-          for (int64_t i = begin; i < end; ++i) {
-            const float* x = args.in<float>(0) + i / outputs * x_.plane * x_.channels;
-            float* const y = args.out<float>(1) + i * x_.channels;
-            bool first = true;
-            axes_.for_taps(i % outputs, [&](int64_t pixel, double weight) {
-              HWY_DYNAMIC_DISPATCH(AddScaled)
-              (x + pixel * x_.channels, static_cast<float>(weight), first, y, x_.channels);
-              first = false;
-            });
-          }
-        });
+    const int64_t rows = axes_.rows(), row = axes_.out[2] * x_.channels;
+    args.pool.parallel_for(x_.batch * rows, 1 + 16384 / row, [&](int64_t begin, int64_t end, int) {
+      std::array<Tap, 4> made;
+      for (int64_t i = begin; i < end; ++i) {
+        const float* x = args.in<float>(0) + i / rows * x_.plane * x_.channels;
+        HWY_DYNAMIC_DISPATCH(ResizeRow)
+        (axes_.row_taps(i % rows, made), axes_.taps[2], axes_.each, x_.channels, x,
+         args.out<float>(1) + i * row);
+      }
+    });
     return {};
   }
 
@@ -127,15 +173,13 @@ class ResizeGradKernel final : public Kernel {
 
   void one(const StepArgs& args, int64_t n, int64_t first) const {
     const int64_t channels = std::min(kBlock, x_.channels - first);
-    const float* gy = args.in<float>(0) + n * axes_.outputs() * x_.channels + first;
+    const int64_t row = axes_.out[2] * x_.channels;
+    const float* gy = args.in<float>(0) + n * axes_.rows() * row + first;
     float* const gx = args.out<float>(1) + n * x_.plane * x_.channels + first;
     for (int64_t p = 0; p < x_.plane; ++p) std::fill_n(gx + p * x_.channels, channels, 0.0f);
-    for (int64_t o = 0; o < axes_.outputs(); ++o)
-      axes_.for_taps(o, [&](int64_t pixel, double weight) {
-        HWY_DYNAMIC_DISPATCH(AddScaled)
-        (gy + o * x_.channels, static_cast<float>(weight), false, gx + pixel * x_.channels,
-         channels);
-      });
+    std::array<Tap, 4> made;
+    for (int64_t r = 0; r < axes_.rows(); ++r, gy += row) HWY_DYNAMIC_DISPATCH(ResizeGradRow)
+    (axes_.row_taps(r, made), axes_.taps[2], axes_.each, x_.channels, channels, gy, gx);
   }
 
   Pixels x_;

@@ -62,6 +62,17 @@ struct FreePostOps {
   void operator()(dnnl_post_ops* p) const { dnnl_post_ops_destroy(p); }
 };
 
+dnnl_status_t append_activation(dnnl_post_ops_t to, const Node& n) {
+  const auto append = [&](dnnl_alg_kind_t kind, float alpha, float beta) {
+    return dnnl_post_ops_append_eltwise(to, kind, alpha, beta);
+  };
+  if (n.op == &op::silu) return append(dnnl_eltwise_swish, 1, 0);
+  if (n.op == &op::hard_swish) return append(dnnl_eltwise_hardswish, 1.0f / 6, 0.5f);
+  if (n.op == &op::relu) return append(dnnl_eltwise_relu, 0, 0);
+  const ClipAttrs& bounds = n.attrs.as<ClipAttrs>();
+  return append(dnnl_eltwise_clip, static_cast<float>(bounds.low), static_cast<float>(bounds.high));
+}
+
 // The buffers are filled in by `add_coefficients`, once the primitive is known to exist.
 // A normalisation that is folded into the weights is none of them.
 Result<PostOps> post_ops(const Region& r, const Conv& c, const Tail& tail, bool folded) {
@@ -90,15 +101,9 @@ Result<PostOps> post_ops(const Region& r, const Conv& c, const Tail& tail, bool 
     HONE_ASSIGN(Layout layout, Layout::channels_last(c.y));
     HONE_TRY(binary(dnnl_binary_add, std::move(layout)));
   }
-  if (tail.bound != kNone) {
-    const Node& n = r.graph().node(tail.bound);
-    const bool relu = n.op == &op::relu;
-    const float low = relu ? 0 : static_cast<float>(n.attrs.as<ClipAttrs>().low);
-    const float high = relu ? 0 : static_cast<float>(n.attrs.as<ClipAttrs>().high);
-    HONE_TRY(onednn_status(
-        dnnl_post_ops_append_eltwise(raw, relu ? dnnl_eltwise_relu : dnnl_eltwise_clip, low, high),
-        "post-operation"));
-  }
+  if (tail.activation != kNone)
+    HONE_TRY(
+        onednn_status(append_activation(raw, r.graph().node(tail.activation)), "post-operation"));
   HONE_TRY(onednn_status(dnnl_primitive_attr_set_post_ops(out.attr.get(), raw), "post-operations"));
   return out;
 }

@@ -19,11 +19,12 @@ inline constexpr int64_t kImageSlack = 16;
 Shape channels_last_shape(const Shape& x);
 
 /// What follows a convolution and can be done while its result is in registers; kNone where absent.
-/// In order: a normalisation with fixed statistics, a sum with another tensor, bounds.
-enum TailPart : int { kTailNorm = 1, kTailAdd = 2, kTailBound = 4 };
+/// In order: a normalisation with fixed statistics, a sum with another tensor, relu or clip or
+/// (where kTailSwish allows) silu or hard_swish.
+enum TailPart : int { kTailNorm = 1, kTailAdd = 2, kTailBound = 4, kTailSwish = 8 };
 struct Tail {
-  NodeId batch_norm = kNone, add = kNone, bound = kNone;
-  bool empty() const { return batch_norm == kNone && add == kNone && bound == kNone; }
+  NodeId batch_norm = kNone, add = kNone, activation = kNone;
+  bool empty() const { return batch_norm == kNone && add == kNone && activation == kNone; }
 };
 
 /// A node with what is fused to it, or two that run beside each other; lowered where the last of

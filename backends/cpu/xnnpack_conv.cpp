@@ -138,7 +138,7 @@ Status xnnpack_lower_conv(Region& r, const Group& group) {
       norm ? Normalisation::of(g, group.tail.batch_norm, id) : Normalisation();
   if (norm && !folding.fixed(r.to())) return unsupported("the normalisation is not fixed");
   Bounds bounds;
-  if (group.tail.bound != kNone) bounds_of(g.node(group.tail.bound), bounds);
+  if (group.tail.activation != kNone) bounds_of(g.node(group.tail.activation), bounds);
   HONE_ASSIGN(Prepared p,
               prepare_operator(r.to(), n, conv_maker(size, bounds.low, bounds.high),
                                conv_order(g.type(n.inputs[1]).shape), norm ? &folding : nullptr));

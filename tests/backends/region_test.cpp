@@ -61,6 +61,17 @@ TEST_CASE("normalisation, sum and bound are part of the convolution before them"
     }
 }
 
+TEST_CASE("silu and hard_swish are part of the convolution before them") {
+  if (!onednn()) return;
+  for (const OpDef* op : {&op::silu, &op::hard_swish}) {
+    INFO(std::string(op->name));
+    Net n;
+    const Value a = n.b().emit(*op, {n.norm(n.conv(n.x, 6, Weights::fixed), Weights::fixed)});
+    n.expect(n.b().emit(*op, {n.conv(a, 6, Weights::fixed, true, 6) * 1.0}),
+             "cpu.transpose onednn.conv onednn.conv vector.pointwise cpu.transpose");
+  }
+}
+
 TEST_CASE("a normalisation whose statistics a run is given follows the convolution") {
   if (!onednn()) return;
   Net n;

@@ -91,7 +91,8 @@ TEST_CASE("C11: each axis is held to its own limit, not their product to the pro
   CHECK_ERROR(limited.run(input(5, 1)), Code::invalid_argument, "axis 0 is 5, above the limit");
   CHECK_ERROR(limited.plan(std::vector<Shape>{{2, 6}}), Code::invalid_argument, "axis 1 is 6");
   // At the limit, then below it, then at it again: nothing of the larger plan may be left over.
-  for (const auto& [rows, columns] : {std::pair{3, 2}, {4, 4}, {3, 2}, {1, 4}, {0, 3}, {4, 4}}) {
+  for (const auto& extents : {std::pair{3, 2}, {4, 4}, {3, 2}, {1, 4}, {0, 3}, {4, 4}}) {
+    const int rows = extents.first, columns = extents.second;
     CAPTURE(rows);
     CAPTURE(columns);
     const auto in = input(rows, columns);
