@@ -2,6 +2,7 @@
 // XXH64, and the two CRCs eight bytes at a time ("slicing by 8", Kounavis and Berry, 2005).
 #include "core/base/checksum.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 
@@ -58,22 +59,42 @@ uint32_t crc_update(const CrcTables& t, std::span<const std::byte> bytes, uint32
 
 }  // namespace
 
-uint64_t xxh64(std::span<const std::byte> bytes, uint64_t seed) {
-  const std::byte* p = bytes.data();
-  size_t n = bytes.size();
-  uint64_t hash = seed + kPrime5;
-  if (n >= 32) {
-    uint64_t v1 = seed + kPrime1 + kPrime2, v2 = seed + kPrime2, v3 = seed, v4 = seed - kPrime1;
-    for (; n >= 32; n -= 32, p += 32) {
-      v1 = xxh_round(v1, load_le<uint64_t>(p));
-      v2 = xxh_round(v2, load_le<uint64_t>(p + 8));
-      v3 = xxh_round(v3, load_le<uint64_t>(p + 16));
-      v4 = xxh_round(v4, load_le<uint64_t>(p + 24));
+Xxh64::Xxh64(uint64_t seed)
+    : seed_(seed), lanes_{seed + kPrime1 + kPrime2, seed + kPrime2, seed, seed - kPrime1} {}
+
+void Xxh64::stripe(const std::byte* p) {
+  for (size_t i = 0; i < 4; ++i) lanes_[i] = xxh_round(lanes_[i], load_le<uint64_t>(p + 8 * i));
+}
+
+void Xxh64::update(std::span<const std::byte> bytes) {
+  size_t waiting = size_ % sizeof rest_;
+  size_ += bytes.size();
+  while (!bytes.empty()) {
+    if (waiting == 0 && bytes.size() >= sizeof rest_) {
+      const std::byte *p = bytes.data(), *const end =
+                                             p + bytes.size() / sizeof rest_ * sizeof rest_;
+      for (; p != end; p += sizeof rest_) stripe(p);
+      bytes = bytes.subspan(bytes.size() / sizeof rest_ * sizeof rest_);
+      continue;
     }
-    hash = std::rotl(v1, 1) + std::rotl(v2, 7) + std::rotl(v3, 12) + std::rotl(v4, 18);
-    hash = xxh_merge(xxh_merge(xxh_merge(xxh_merge(hash, v1), v2), v3), v4);
+    const size_t taken = std::min(sizeof rest_ - waiting, bytes.size());
+    std::copy_n(bytes.data(), taken, rest_ + waiting);
+    bytes = bytes.subspan(taken);
+    waiting = (waiting + taken) % sizeof rest_;
+    if (waiting == 0) stripe(rest_);
   }
-  hash += bytes.size();
+}
+
+uint64_t Xxh64::finish() const {
+  uint64_t hash = seed_ + kPrime5;
+  if (size_ >= sizeof rest_) {
+    hash = std::rotl(lanes_[0], 1) + std::rotl(lanes_[1], 7) + std::rotl(lanes_[2], 12) +
+           std::rotl(lanes_[3], 18);
+    for (const uint64_t lane : lanes_) hash = xxh_merge(hash, lane);
+  }
+  hash += size_;
+  const std::byte* p = rest_;
+  size_t n = size_ % sizeof rest_;
   for (; n >= 8; n -= 8, p += 8)
     hash = std::rotl(hash ^ xxh_round(0, load_le<uint64_t>(p)), 27) * kPrime1 + kPrime4;
   if (n >= 4) {
@@ -86,6 +107,12 @@ uint64_t xxh64(std::span<const std::byte> bytes, uint64_t seed) {
   hash = (hash ^ (hash >> 33)) * kPrime2;
   hash = (hash ^ (hash >> 29)) * kPrime3;
   return hash ^ (hash >> 32);
+}
+
+uint64_t xxh64(std::span<const std::byte> bytes, uint64_t seed) {
+  Xxh64 hash(seed);
+  hash.update(bytes);
+  return hash.finish();
 }
 
 uint32_t crc32(std::span<const std::byte> bytes, uint32_t before) {

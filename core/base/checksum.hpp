@@ -10,7 +10,20 @@
 namespace hone {
 
 /// XXH64 as its specification defines it (github.com/Cyan4973/xxHash, doc/xxhash_spec.md): guards
-/// the segments of our files.
+/// the segments of our files. This one takes the bytes piece by piece.
+class Xxh64 {
+ public:
+  explicit Xxh64(uint64_t seed = 0);
+  void update(std::span<const std::byte> bytes);
+  uint64_t finish() const;
+
+ private:
+  void stripe(const std::byte* p);
+
+  uint64_t seed_, size_ = 0;
+  uint64_t lanes_[4];
+  std::byte rest_[32];  // the first size_ % 32 of them wait for a full stripe
+};
 uint64_t xxh64(std::span<const std::byte> bytes, uint64_t seed = 0);
 
 /// CRC-32 (ISO 3309, as in zip and gzip). Pass what the bytes before gave to go on from there.

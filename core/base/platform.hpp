@@ -3,8 +3,11 @@
 // Implemented once for each system in platform/<system>/.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "hone/status.hpp"
@@ -51,6 +54,19 @@ bool is_mapped(const void* p, int64_t bytes);
 /// them back from the file. What was written to a spill file stays written. Elsewhere it does
 /// nothing.
 void release_pages(const void* p, int64_t bytes);
+
+/// Calls visit(block) with one block of the bytes after the other and releases its pages behind it:
+/// what is read through once leaves nothing of a mapped file in memory.
+template <class Visit>
+void read_through(std::span<const std::byte> bytes, const Visit& visit) {
+  constexpr size_t kBlock = size_t{1} << 20;
+  while (!bytes.empty()) {
+    const std::span<const std::byte> block = bytes.first(std::min(kBlock, bytes.size()));
+    visit(block);
+    release_pages(block.data(), static_cast<int64_t>(block.size()));
+    bytes = bytes.subspan(block.size());
+  }
+}
 
 /// Tells the system that pages of a mapped file will be read soon.
 void expect_pages(const void* p, int64_t bytes);

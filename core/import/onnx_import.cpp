@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "core/base/file.hpp"
+#include "core/base/platform.hpp"
 #include "core/base/sha256.hpp"
 #include "core/import/onnx_families.hpp"
 #include "core/import/onnx_gradient.hpp"
@@ -828,6 +829,7 @@ Result<Model> import_onnx(const std::string& path, const OnnxImportOptions& opti
   auto model = import_onnx(file.bytes(), file.owner(), directory, options);
   if (!model.ok()) return model.status().with_context(path);
   model->metadata["source"] = path.substr(slash + 1);  // npos + 1 is 0
+  platform::release_pages(file.bytes().data(), static_cast<int64_t>(file.bytes().size()));
   return model;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/file.hpp"
+#include "core/base/platform.hpp"
 #include "core/base/sha256.hpp"
 #include "core/import/tflite_ctx.hpp"
 #include "hone/control.hpp"
@@ -352,6 +353,7 @@ Result<Model> import_tflite(const std::string& path, const OnnxImportOptions& op
   auto model = import_tflite(file.bytes(), file.owner(), options);
   if (!model.ok()) return model.status().with_context(path);
   model->metadata["source"] = path.substr(path.find_last_of('/') + 1);  // npos + 1 is 0
+  platform::release_pages(file.bytes().data(), static_cast<int64_t>(file.bytes().size()));
   return model;
 }
 

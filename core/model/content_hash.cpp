@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/base/bytes.hpp"
+#include "core/base/platform.hpp"
 #include "core/base/sha256.hpp"
 
 namespace hone {
@@ -38,7 +39,8 @@ std::string content_hash_without(const Model& model, const std::set<std::string>
     add_text(h, v->name);
     add_number(h, static_cast<int64_t>(v->role));
     add_text(h, to_string(v->data.type()));
-    h.update(v->data.as_bytes());
+    platform::read_through(v->data.as_bytes(),
+                           [&](std::span<const std::byte> block) { h.update(block); });
   }
   return to_hex(h.finish());
 }

@@ -8,6 +8,7 @@
 
 #include "core/base/checksum.hpp"
 #include "core/base/file.hpp"
+#include "core/base/platform.hpp"
 #include "core/model/preamble.hpp"
 
 namespace hone {
@@ -58,6 +59,7 @@ Result<FileReader> FileReader::parse(std::span<const std::byte> bytes,
   HONE_TRY(r.read_preamble());
   HONE_TRY(r.verify_header());
   HONE_TRY(r.check_segments());
+  platform::release_pages(r.data_.data(), static_cast<int64_t>(r.data_.size()));
   return r;
 }
 
@@ -218,15 +220,20 @@ Result<TensorData> FileReader::tensor(const TensorType& type, int64_t segment,
   const std::span<const std::byte> bytes = data_.subspan(s.offset(), s.size());
   const size_t index = static_cast<size_t>(segment);
   if (options_.verify_checksums && !segment_is_sound_[index]) {
-    if (xxh64(bytes) != s.checksum())
+    Xxh64 sum;
+    platform::read_through(bytes, [&](std::span<const std::byte> block) { sum.update(block); });
+    if (sum.finish() != s.checksum())
       return invalid_model("{}: its data is damaged: the checksum of segment {} does not match",
                            who, segment);
     segment_is_sound_[index] = true;
   }
   // A bool is 0 or 1: any other byte would be undefined behaviour in whoever reads it.
-  if (type.dtype == DType::bool_ &&
-      !std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b <= std::byte{1}; }))
-    return invalid_model("{}: is bool but has bytes other than 0 and 1", who);
+  bool in_range = true;
+  if (type.dtype == DType::bool_)
+    platform::read_through(bytes, [&](std::span<const std::byte> block) {
+      for (const std::byte b : block) in_range &= b <= std::byte{1};
+    });
+  if (!in_range) return invalid_model("{}: is bool but has bytes other than 0 and 1", who);
   // An empty segment may stand at the very end; its address must still not be null.
   return TensorData::borrow(type, bytes.data() ? bytes.data() : bytes_.data(), owner_);
 }

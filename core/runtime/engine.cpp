@@ -131,6 +131,8 @@ Status Engine::bind(Compiled& c) {
     }
     if (constant && c.packed_version != 0) continue;
     HONE_TRY(pack.fill(from, c.packed[i].mutable_data()));
+    for (size_t k = 0; k < from.size(); ++k)
+      platform::release_pages(from[k], c.program.graph.type(pack.sources[k]).bytes());
   }
   c.packed_version = states_.version();
   return {};

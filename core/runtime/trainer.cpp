@@ -61,9 +61,7 @@ Result<Trainer> Trainer::create(const Model& model, TrainerOptions options) {
     // What stays as it is in a file is read from there.
     if (trains || v.role != StateRole::parameter ||
         !platform::is_mapped(v.data.data(), v.data.bytes())) {
-      const TensorData from = v.data;
-      HONE_ASSIGN(v.data, from.clone());
-      platform::release_pages(from.data(), from.bytes());
+      HONE_ASSIGN(v.data, v.data.clone());
     }
     if (!may_train) continue;
     v.trainable = trains;

@@ -39,7 +39,10 @@ Result<TensorData> TensorData::copy_of(TensorType type, std::span<const std::byt
   if (static_cast<uint64_t>(want) != bytes.size())
     return invalid("a tensor of {} needs {} bytes, got {}", type, want, bytes.size());
   HONE_ASSIGN(TensorData t, allocate(type));
-  if (!bytes.empty()) std::memcpy(t.mutable_data(), bytes.data(), bytes.size());
+  auto* to = static_cast<std::byte*>(t.mutable_data());
+  platform::read_through(bytes, [&](std::span<const std::byte> block) {
+    to = std::copy(block.begin(), block.end(), to);
+  });
   return t;
 }
 

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,18 @@ TEST_CASE("xxh64 gives the reference implementation's sums for one, fourteen and
   CHECK_EQ(xxh64(all.first(14), kSeed), 0xC3BD6BF63DEB6DF0u);
   CHECK_EQ(xxh64(all, 0), 0xB641AE8CB691C174u);
   CHECK_EQ(xxh64(all, kSeed), 0x20CB8AB7AE10C14Au);
+}
+
+TEST_CASE("xxh64 gives the same sum whatever the pieces") {
+  const auto buffer = xxh_sanity_buffer(222);
+  const std::span<const std::byte> all = buffer;
+  for (const size_t piece : {1u, 7u, 31u, 32u, 33u, 100u}) {
+    CAPTURE(piece);
+    Xxh64 hash(7);
+    for (size_t at = 0; at < all.size(); at += piece)
+      hash.update(all.subspan(at, std::min(piece, all.size() - at)));
+    CHECK_EQ(hash.finish(), xxh64(all, 7));
+  }
 }
 
 // "123456789" is the check input of every CRC catalogue.
