@@ -3,6 +3,7 @@
 #include "backends/cpu/cpu_backend.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "backends/cpu/gemm_ops.hpp"
 #include "backends/cpu/gemm_recurrent.hpp"
@@ -10,6 +11,7 @@
 #include "backends/cpu/onednn.hpp"
 #include "backends/cpu/onednn_threadpool.hpp"
 #include "backends/cpu/pointwise.hpp"
+#include "backends/cpu/selection.hpp"
 #include "backends/cpu/vector_attention.hpp"
 #include "backends/cpu/vector_softmax.hpp"
 #include "backends/cpu/vector_update.hpp"
@@ -23,7 +25,7 @@ namespace {
 using cpu::Family;
 using cpu::Implementation;
 
-constexpr Implementation kImplementations[] = {
+constexpr Implementation kWritten[] = {
 #if HONE_HAVE_ONEDNN
     {Family::onednn, &op::matmul, cpu::onednn_accepts_matmul, cpu::onednn_lower_matmul},
     {Family::onednn, &op::conv, cpu::onednn_accepts_conv, nullptr, cpu::onednn_lower_conv,
@@ -84,6 +86,14 @@ constexpr Implementation kImplementations[] = {
 #endif
     {Family::gemm, nullptr, nullptr, nullptr},  // so that the list is never empty
 };
+
+// Without the implementations of operators that this build leaves out, and what only they refer to.
+constexpr auto kImplementations = [] {
+  auto all = std::to_array(kWritten);
+  for (Implementation& i : all)
+    if (i.op && !cpu::is_built(i.op)) i = {Family::gemm, nullptr, nullptr, nullptr};
+  return all;
+}();
 
 class CpuBackend final : public Backend {
  public:

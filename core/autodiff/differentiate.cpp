@@ -177,6 +177,8 @@ class Engine {
     for (ValueId v : node.inputs) needs.push_back(flag(needed_, v));
     std::vector<Value> in_grads;
     if (node.op->diff == Diff::rule) {
+      if (!node.op->grad)
+        return unsupported("{}: this build leaves gradients out (HONE_OPERATORS)", label(node));
       GradCtx c(b_, node, std::move(out_grads), needs);
       node.op->grad(c);
       in_grads = std::move(c.in_grads);

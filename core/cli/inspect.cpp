@@ -2,11 +2,14 @@
 // hone inspect: what is in a model.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <memory>
 
+#include "core/base/file.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/common.hpp"
+#include "core/cli/operators.hpp"
 #include "core/cli/planning.hpp"
 #include "core/cli/simplifying.hpp"
 #include "core/cli/terminal.hpp"
@@ -18,7 +21,7 @@ namespace hone::cli {
 namespace {
 
 struct Args {
-  std::string model, other;
+  std::string model, other, operators;
   bool plan = false, graph = false, parameters = false, diff = false;
   PlanArgs planning;
   SimplifyArgs simplify;
@@ -91,11 +94,22 @@ Status print_difference(const Args& a) {
   return {};
 }
 
+Status write_operators(const Args& a, const Model& m) {
+  HONE_ASSIGN(const std::vector<Shape> shapes, a.planning.dims.shapes(m.graph));
+  HONE_ASSIGN(const std::string text,
+              operators_text(m, shapes, a.planning.train,
+                             std::filesystem::path(a.model).filename().string()));
+  HONE_TRY(write_file(a.operators, text));
+  std::printf("wrote %s\n", a.operators.c_str());
+  return {};
+}
+
 Status inspect(const Args& a) {
   if (!a.other.empty() && !a.diff) return invalid("two models are for --diff");
   if (a.diff) return print_difference(a);
   if (a.plan) HONE_TRY(check(a.planning));
   HONE_ASSIGN(const Model m, open_model(a.model, a.simplify.importing()));
+  if (!a.operators.empty()) return write_operators(a, m);
   std::printf("%s%s%s\n\n", a.model.c_str(), m.graph.name.empty() ? "" : ": ",
               m.graph.name.c_str());
   print_signature(m.graph);
@@ -126,10 +140,18 @@ void add_inspect(CLI::App& app, Action& action) {
   args->simplify.add_to(*c);
   c->add_flag("--parameters", args->parameters, "List every parameter and buffer");
   c->add_flag("--graph", args->graph, "List every node");
+  c->add_option("--operators", args->operators,
+                "Write the operators that running the model takes, with --train those of training "
+                "it, for a build with HONE_OPERATORS")
+      ->type_name("FILE");
   CLI::Option* plan =
       c->add_flag("--plan", args->plan, "Plan an inference or a training step and show its memory");
   args->planning.add_to(*c, plan);
-  c->callback([args, &action] { action = [args] { return inspect(*args); }; });
+  c->callback([args, &action] {
+    if (args->planning.train && !args->plan && args->operators.empty())
+      throw CLI::RequiresError("--train", "--plan or --operators");
+    action = [args] { return inspect(*args); };
+  });
 }
 
 }  // namespace hone::cli

@@ -37,11 +37,10 @@ Result<PlanView> make_plan(const PlanArgs& a, const std::string& file, const Mod
 }  // namespace
 
 void PlanArgs::add_to(CLI::App& command, CLI::Option* plan) {
-  command
-      .add_flag("--train", train,
-                "Plan a training step (AdamW, a stand-in loss on the model's outputs) rather than "
-                "an inference")
-      ->needs(plan);
+  command.add_flag(
+      "--train", train,
+      "Plan a training step (AdamW, a stand-in loss on the model's outputs) rather than "
+      "an inference");
   command
       .add_option("--picture", picture,
                   "Write a picture of the memory over time: FILE.svg, or FILE.html with an "

@@ -23,7 +23,9 @@ Value Builder::emit(const OpDef& op, std::span<const Value> inputs, Attrs attrs)
 
 std::vector<Value> Builder::emit_all(const OpDef& op, std::span<const Value> inputs, Attrs attrs,
                                      int untyped_outputs) {
+  fail(check_built(op, scope_));
   if (!status_.ok()) return {};
+  if (collected_) collected_->insert(&op);
   if (attrs.empty()) attrs = Attrs::defaults(*op.attrs);
   if (attrs.schema() != op.attrs) {
     fail(internal("{}: was given the attributes of another operator", op.name));

@@ -14,6 +14,12 @@ const TensorData* DecomposeCtx::constant(int i) const {
   return has(i) ? b.constant_data(in(i)) : nullptr;
 }
 
+Status check_built(const OpDef& op, std::string_view node_name) {
+  if (op.infer) return {};
+  return unsupported("{}: this build leaves it out (add it to the file of HONE_OPERATORS)",
+                     who(op, node_name));
+}
+
 Status check_arity(const OpDef& op, std::string_view node_name,
                    std::span<const TensorType* const> in) {
   const int count = static_cast<int>(in.size());
@@ -33,6 +39,7 @@ Result<std::vector<TensorType>> infer(const OpDef& op, std::string_view node_nam
                                       std::vector<const TensorType*> in,
                                       std::vector<const TensorData*> constants, const Attrs& attrs,
                                       uint64_t* missed) {
+  HONE_TRY(check_built(op, node_name));
   HONE_TRY(check_arity(op, node_name, in));
   InferCtx c(who(op, node_name), std::move(in), std::move(constants), attrs);
   const Status inferred = op.infer(c);

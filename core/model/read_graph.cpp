@@ -57,8 +57,8 @@ class ModelReader {
                         users_of(i));
     }
     if (missing.empty()) return {};
-    return unsupported("the model (the file was {}) needs operators that this Hone lacks: {}",
-                       r_.producer(), missing);
+    return unsupported("the model (the file was {}) needs operators that this Hone lacks: {}{}",
+                       r_.producer(), missing, advice_on_missing_ops());
   }
 
   // " in 3 nodes, the first 'stem.0'".

@@ -69,6 +69,7 @@ Result<Graph> specialise(const Graph& model, std::span<const Shape> input_shapes
   g.name = model.name;
   Builder b(g);
   b.set_fold_limit(options.fold_limit_bytes);
+  b.collect_ops(options.collect_ops);
   b.set_writes_out(options.writes_out);
   replay.begin(b);
   for (size_t i = 0; i < input_shapes.size(); ++i) {

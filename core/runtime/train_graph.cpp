@@ -12,8 +12,10 @@ namespace {
 
 class Writer {
  public:
-  Writer(Graph graph, const TrainerOptions& options) : options_(options), b_(out_.graph) {
+  Writer(Graph graph, const TrainerOptions& options, std::set<const OpDef*>* ops)
+      : options_(options), b_(out_.graph) {
     out_.graph = std::move(graph);
+    b_.collect_ops(ops);
   }
 
   Result<TrainGraph> run(std::span<const std::pair<std::string, TensorType>> targets,
@@ -202,27 +204,29 @@ class Writer {
 
 }  // namespace
 
-Result<TrainGraph> build_apply_graph(const Model& model, const TrainerOptions& options) {
-  return Writer({}, options).apply(model.graph);
+Result<TrainGraph> build_apply_graph(const Model& model, const TrainerOptions& options,
+                                     std::set<const OpDef*>* ops) {
+  return Writer({}, options, ops).apply(model.graph);
 }
 
 Result<TrainGraph> build_train_graph(const Model& model, std::span<const Shape> input_shapes,
                                      std::span<const std::pair<std::string, TensorType>> targets,
                                      const TrainerOptions& options, TrainForm form,
-                                     Evaluate evaluate) {
+                                     Evaluate evaluate, std::set<const OpDef*>* ops) {
   const Mode mode = form == TrainForm::loss ? Mode::infer : Mode::train;
   HONE_ASSIGN(Graph g, specialise(model.graph, input_shapes,
                                   {.mode = mode,
                                    .frozen_in_eval = options.frozen_in_eval,
                                    .writes_out = writes_out(options.session.kernels, mode),
-                                   .evaluate = std::move(evaluate)}));
+                                   .evaluate = std::move(evaluate),
+                                   .collect_ops = ops}));
   for (const auto& [name, type] : targets)
     if (g.find(name) != kNone)
       return invalid("the target '{}' has the name of a tensor of the model", name);
   for (const StateUpdate& u : g.updates)
     if (g.value(u.state).kind != ValueKind::state)
       return internal("an update of something that is no state");
-  return Writer(std::move(g), options).run(targets, form);
+  return Writer(std::move(g), options, ops).run(targets, form);
 }
 
 }  // namespace hone

@@ -39,13 +39,14 @@ inline constexpr std::string_view kWeightState = "hone.weight_sum";
 /// Gradients are added up in the state of the parameter's name and this.
 inline constexpr std::string_view kSumSuffix = "grad_sum";
 
-/// The update from sums of gradients.
-Result<TrainGraph> build_apply_graph(const Model& model, const TrainerOptions& options);
+/// The update from sums of gradients. `ops`: as Builder::collect_ops.
+Result<TrainGraph> build_apply_graph(const Model& model, const TrainerOptions& options,
+                                     std::set<const OpDef*>* ops = nullptr);
 
 /// Builds it for these inputs and targets. `evaluate`: see SpecialiseOptions.
 Result<TrainGraph> build_train_graph(const Model& model, std::span<const Shape> input_shapes,
                                      std::span<const std::pair<std::string, TensorType>> targets,
                                      const TrainerOptions& options, TrainForm form,
-                                     Evaluate evaluate);
+                                     Evaluate evaluate, std::set<const OpDef*>* ops = nullptr);
 
 }  // namespace hone

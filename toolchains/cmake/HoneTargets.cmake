@@ -43,6 +43,21 @@ function(hone_library_options target)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/core/include> $<INSTALL_INTERFACE:include>)
 endfunction()
 
+# SIMD kernels exist once for each instruction set and are chosen at run time. FEW: those for what every processor has
+# and for AVX2, a third of the code; processors with AVX-512 or SVE then do not use it in Hone's own kernels.
+set(HONE_SIMD ALL CACHE STRING "Instruction sets of Hone's own SIMD kernels: ALL or FEW")
+set_property(CACHE HONE_SIMD PROPERTY STRINGS ALL FEW)
+function(hone_simd_targets target)
+  if(HONE_SIMD STREQUAL "FEW")
+    set(left_out HWY_SSSE3 HWY_SSE4 HWY_AVX3 HWY_AVX3_DL HWY_AVX3_ZEN4 HWY_AVX3_SPR HWY_SVE HWY_SVE2 HWY_SVE_256 HWY_SVE2_128)
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64" AND NOT APPLE)
+      list(APPEND left_out HWY_NEON HWY_NEON_BF16)  # HWY_NEON_WITHOUT_AES stays
+    endif()
+    list(JOIN left_out "|" bits)
+    target_compile_definitions(${target} PRIVATE "HWY_DISABLED_TARGETS=(${bits})")
+  endif()
+endfunction()
+
 function(hone_add_object_folder target folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
   if(sources)

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <set>
 #include <unordered_map>
 
 #include "hone/graph.hpp"
@@ -97,6 +98,9 @@ class Builder {
   /// Nodes whose inputs are all constant are run at once when their outputs take at most this many
   /// bytes; 0: never.
   void set_fold_limit(int64_t bytes) { fold_limit_ = bytes; }
+  /// Adds to `ops` every operator that is emitted from now on, also those that are folded or
+  /// written out; null: no more. `ops` must outlive that.
+  void collect_ops(std::set<const OpDef*>* ops) { collected_ = ops; }
   /// With Composites::expand: what is decomposed though it has a kernel. Empty: nothing.
   void set_writes_out(WritesOut writes_out) { writes_out_ = std::move(writes_out); }
 
@@ -122,6 +126,7 @@ class Builder {
   int64_t fold_limit_ = 0;
   WritesOut writes_out_;
   int depth_ = 0;
+  std::set<const OpDef*>* collected_ = nullptr;
   std::unordered_map<ValueId, TensorData> known_;
 };
 

@@ -191,6 +191,21 @@ enum class Inplace : uint8_t {
 
 inline constexpr int kAnyNumber = 1 << 20;
 
+#if HONE_LEAVES_OUT_GRADIENTS
+/// In place of a pointer to a rule, within builds that leave gradients out: what it is given it
+/// forgets, so that nothing of it is linked.
+struct ForgottenRule {
+  template <class Rule>
+  constexpr ForgottenRule(const Rule&) {}
+  void* pointer = nullptr;
+};
+using GradRule = ForgottenRule;
+using TrainingRule = ForgottenRule;
+#else
+using GradRule = void (*)(GradCtx&);
+using TrainingRule = void (*)(TrainingCtx&);
+#endif
+
 /// One operator. Definitions are constants; `hone/op_table.hpp` lists them.
 struct OpDef {
   std::string_view name;
@@ -204,7 +219,7 @@ struct OpDef {
   /// graph is specialised.
   void (*decompose)(DecomposeCtx&) = nullptr;
   Diff diff = Diff::missing;
-  void (*grad)(GradCtx&) = nullptr;
+  GradRule grad = nullptr;
   /// The reference kernel, for every dtype that `infer` lets through.
   Status (*kernel)(const KernelArgs&) = nullptr;
   /// Scratch bytes the kernel needs.
@@ -212,7 +227,7 @@ struct OpDef {
   /// Floating-point operations of one run; by default one for each output element.
   double (*flops)(const NodeTypes&) = nullptr;
   /// What it becomes in a training graph (dropout, batch norm). Null: the same as in inference.
-  void (*training)(TrainingCtx&) = nullptr;
+  TrainingRule training = nullptr;
 
   bool broadcasts =
       false;  ///< Inputs broadcast to the output's shape: gradients are summed back by the engine.
@@ -220,6 +235,9 @@ struct OpDef {
   bool is_view = false;  ///< Output 0 has the bytes of input 0 under another shape: never copied.
   Inplace inplace = Inplace::none;
 };
+
+/// Errors: unsupported in a build with HONE_OPERATORS that leaves the operator out.
+Status check_built(const OpDef& op, std::string_view node_name);
 
 /// Whether as many inputs were given (null: left out) as the operator takes. Errors:
 /// invalid_argument.

@@ -30,6 +30,8 @@ struct SpecialiseOptions {
   Evaluate evaluate = {};
   /// Set when the error is that content is needed and there is no `evaluate`.
   bool* depends_on_data = nullptr;
+  /// As Builder::collect_ops.
+  std::set<const OpDef*>* collect_ops = nullptr;
 };
 
 /// Replays `model` with these input shapes (one for each graph input, in order): shapes become
