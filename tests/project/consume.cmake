@@ -14,10 +14,9 @@ step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
 # An installation is moved about: it must not know where it was made.
 file(RENAME ${WORK}/prefix ${WORK}/moved)
 
-# As a subfolder Hone is compiled again: not optimised, since only its building is tried.
 foreach(from IN ITEMS package source)
   step(${CMAKE_COMMAND} -S ${SOURCE}/tests/consume -B ${WORK}/${from} -G ${GENERATOR}
-    -DCMAKE_BUILD_TYPE=None -DCMAKE_C_COMPILER=${CC} -DCMAKE_CXX_COMPILER=${CXX}
+    -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER=${CC} -DCMAKE_CXX_COMPILER=${CXX}
     -DCMAKE_C_COMPILER_LAUNCHER=${LAUNCHER} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}
     -DHONE_FROM=${from} -DHONE_SOURCE=${SOURCE} -DCMAKE_PREFIX_PATH=${WORK}/moved)
   step(${CMAKE_COMMAND} --build ${WORK}/${from} --target consumer)
