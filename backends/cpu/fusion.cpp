@@ -140,23 +140,17 @@ class Fusion {
            std::equal(a.inputs.begin(), a.inputs.end(), b.inputs.begin(), b.inputs.end(), same);
   }
 
-  // Whether a node before `n` reads what `w` makes, if only by way of views.
+  // Whether `n` or a node before it reads what `w` makes, if only by way of views.
   bool read_before(NodeId w, NodeId n) const {
-    for (size_t i = position_[at(w)] + 1; i < nodes_.size() && nodes_[i] != n; ++i)
-      for (ValueId v : g_.node(nodes_[i]).inputs)
-        if (v != kNone && maker(v) == w) return true;
-    for (ValueId v : g_.node(n).inputs)
-      if (v != kNone && maker(v) == w) return true;
-    return false;
-  }
-
-  NodeId maker(ValueId v) const {
-    while (g_.value(v).kind == ValueKind::node) {
-      const NodeId n = g_.value(v).producer;
-      if (!g_.node(n).op->is_view) return n;
-      v = g_.node(n).inputs[0];
-    }
-    return kNone;
+    const auto reads = [&](NodeId reader) {
+      const std::vector<ValueId>& in = g_.node(reader).inputs;
+      return std::any_of(in.begin(), in.end(), [&](ValueId v) {
+        return v != kNone && g_.value(g_.viewed(v)).producer == w;
+      });
+    };
+    const auto first = nodes_.begin() + static_cast<std::ptrdiff_t>(position_[at(w)]) + 1;
+    const auto last = nodes_.begin() + static_cast<std::ptrdiff_t>(position_[at(n)]) + 1;
+    return std::any_of(first, last, reads);
   }
 
   // The node that makes `v`, if only `reader` reads that and it may join `reader`; else kNone.

@@ -115,19 +115,8 @@ void add_transpose(Lowering& to, BufferId from, BufferId dest, const TensorType&
 
 Region::Region(Lowering& to, std::span<const NodeId> nodes)
     : to_(to), nodes_(nodes.begin(), nodes.end()) {
-  inside_.assign(graph().nodes.size(), false);
   forms_.resize(graph().values.size());
   pointwise_reads_.assign(graph().values.size(), 0);
-  for (NodeId n : nodes_) inside_[static_cast<size_t>(n)] = true;
-}
-
-// A view's bytes are those of what it looks at.
-ValueId Region::root(ValueId v) const {
-  for (;;) {
-    const ValueInfo& info = graph().value(v);
-    if (info.kind != ValueKind::node || !graph().node(info.producer).op->is_view) return v;
-    v = graph().node(info.producer).inputs[0];
-  }
 }
 
 bool Region::has_image(ValueId v) const { return form(v).image != kNone; }
@@ -158,7 +147,7 @@ void Region::write_deferred(ValueId v) {
 
 BufferId Region::plain(ValueId v, NodeId reader) {
   if (v == kNone) return kNone;
-  const ValueId r = root(v);
+  const ValueId r = graph().viewed(v);
   write_deferred(r);
   Form& f = form(r);
   if (!f.plain) {

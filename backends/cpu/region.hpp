@@ -97,15 +97,12 @@ class Region {
     BufferId image = kNone;
     bool plain = true;  ///< Whether to_.of(v) is filled.
   };
-  ValueId root(ValueId v) const;
   Form& form(ValueId v) { return forms_[static_cast<size_t>(v)]; }
   const Form& form(ValueId v) const { return forms_[static_cast<size_t>(v)]; }
   void write_deferred(ValueId v);
-  bool inside(NodeId n) const { return inside_[static_cast<size_t>(n)]; }
 
   Lowering& to_;
   std::vector<NodeId> nodes_;
-  std::vector<bool> inside_;
   std::vector<Form> forms_;
   std::vector<int> pointwise_reads_;  // by value
   struct Unwritten {

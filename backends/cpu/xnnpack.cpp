@@ -14,15 +14,6 @@ namespace hone::cpu {
 
 namespace {
 
-// A view's bytes are those of what it looks at.
-ValueId root_of(const Graph& g, ValueId v) {
-  for (;;) {
-    const ValueInfo& info = g.value(v);
-    if (info.kind != ValueKind::node || !g.node(info.producer).op->is_view) return v;
-    v = g.node(info.producer).inputs[0];
-  }
-}
-
 bool fixed_state(const Graph& g, ValueId root) {
   return g.value(root).kind == ValueKind::state &&
          std::none_of(g.updates.begin(), g.updates.end(),
@@ -46,12 +37,12 @@ Status xnnpack_status(xnn_status s, std::string_view what) {
 bool xnnpack_available() { return xnn_initialize(nullptr) == xnn_status_success; }
 
 bool fixed_weights(const Graph& g, const Node& n) {
-  const ValueId w = root_of(g, n.inputs[1]);
+  const ValueId w = g.viewed(n.inputs[1]);
   const bool constant = g.value(w).kind == ValueKind::constant;
   if (!constant && !fixed_state(g, w)) return false;
   if (bias_of(n) == kNone) return true;
   // The bias is packed with the weights.
-  const ValueId b = root_of(g, bias_of(n));
+  const ValueId b = g.viewed(bias_of(n));
   return g.value(b).kind == ValueKind::constant || fixed_state(g, b);
 }
 

@@ -2,6 +2,8 @@
 // The graph's own small operations.
 #include "hone/graph.hpp"
 
+#include "hone/op.hpp"
+
 namespace hone {
 
 ValueId Graph::add_value(ValueInfo info) {
@@ -20,6 +22,14 @@ int Graph::find_output(std::string_view wanted) const {
   for (size_t i = 0; i < outputs.size(); ++i)
     if (outputs[i].name == wanted) return static_cast<int>(i);
   return -1;
+}
+
+ValueId Graph::viewed(ValueId v) const {
+  for (;;) {
+    const NodeId n = value(v).producer;
+    if (n == kNone || !node(n).op->is_view) return v;
+    v = node(n).inputs[0];
+  }
 }
 
 int64_t Graph::dim(std::string_view wanted) {

@@ -60,22 +60,14 @@ class Describer {
     }
   }
 
-  ValueId root(ValueId v) const {
-    for (;;) {
-      const NodeId n = g_.value(v).producer;
-      if (n == kNone || !g_.node(n).op->is_view) return v;
-      v = g_.node(n).inputs[0];
-    }
-  }
-
   // What an update reads beside states, inputs and constants is its parameter's gradient.
   void name_gradients() {
     for (const StateUpdate& u : g_.updates) {
       const NodeId n = g_.value(u.next).producer;
       if (n == kNone || g_.value(u.state).role != StateRole::parameter) continue;
       for (ValueId v : g_.node(n).inputs) {
-        if (v == kNone || g_.value(root(v)).kind != ValueKind::node) continue;
-        gradient_of_.try_emplace(root(v), u.state);
+        if (v == kNone || g_.value(g_.viewed(v)).kind != ValueKind::node) continue;
+        gradient_of_.try_emplace(g_.viewed(v), u.state);
       }
     }
   }

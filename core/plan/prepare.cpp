@@ -75,7 +75,7 @@ class Preparer final : public Lowering {
   const Graph& graph() const override { return p_.graph; }
   int threads() const override { return options_.threads; }
   BufferId of(ValueId v) override {
-    return v == kNone ? kNone : buffer_of_[static_cast<size_t>(root(v))];
+    return v == kNone ? kNone : buffer_of_[static_cast<size_t>(p_.graph.viewed(v))];
   }
   BufferId temporary(int64_t bytes) override { return add_buffer({.bytes = bytes}); }
   BufferId packed(std::span<const ValueId> sources, int64_t bytes, PackFn pack) override {
@@ -83,15 +83,15 @@ class Preparer final : public Lowering {
                                     .bytes = bytes,
                                     .index = static_cast<int32_t>(p_.packs.size())});
     std::vector<ValueId> roots;
-    for (ValueId v : sources) roots.push_back(root(v));
+    for (ValueId v : sources) roots.push_back(p_.graph.viewed(v));
     p_.packs.push_back({std::move(roots), bytes, std::move(pack)});
     p_.packed_bytes += bytes;
     return id;
   }
   bool is_fixed(ValueId v) const override {
-    const ValueInfo& info = p_.graph.value(root(v));
+    const ValueInfo& info = p_.graph.value(p_.graph.viewed(v));
     return info.kind == ValueKind::constant ||
-           (info.kind == ValueKind::state && !updated_[static_cast<size_t>(root(v))]);
+           (info.kind == ValueKind::state && !updated_[static_cast<size_t>(p_.graph.viewed(v))]);
   }
   bool packs() const override { return pack_; }
   int uses(ValueId v) const override { return uses_[static_cast<size_t>(v)]; }
@@ -130,17 +130,6 @@ class Preparer final : public Lowering {
     return static_cast<BufferId>(p_.buffers.size()) - 1;
   }
 
-  // A view's bytes are those of what it looks at.
-  ValueId root(ValueId v) const {
-    for (;;) {
-      const ValueInfo& info = p_.graph.value(v);
-      if (info.kind != ValueKind::node) return v;
-      const Node& n = p_.graph.node(info.producer);
-      if (!n.op->is_view) return v;
-      v = n.inputs[0];
-    }
-  }
-
   void index_values() {
     const Graph& g = p_.graph;
     updated_.assign(g.values.size(), false);
@@ -154,7 +143,7 @@ class Preparer final : public Lowering {
         if (v != kNone) ++uses_[static_cast<size_t>(v)];
     for (size_t i = 0; i < g.values.size(); ++i) {
       const ValueId v = static_cast<ValueId>(i);
-      if (root(v) != v) continue;
+      if (p_.graph.viewed(v) != v) continue;
       Buffer b{.bytes = g.type(v).bytes(), .value = v};
       if (g.value(v).kind == ValueKind::constant) b.kind = BufferKind::constant;
       if (g.value(v).kind == ValueKind::state) b.kind = BufferKind::state;

@@ -103,6 +103,8 @@ struct Graph {
   int64_t dim(std::string_view name);
   /// States of a role, in order.
   std::vector<ValueId> states(StateRole role) const;
+  /// What the bytes of `v` belong to: where it is a view, or a view of one, what that looks at.
+  ValueId viewed(ValueId v) const;
 };
 
 /// "[N, 3, 224, 224]" with names for named dimensions.
