@@ -2,6 +2,7 @@
 // Activation functions. Those of training's inner loops have kernels besides their formula in plain
 // operators.
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "core/ops/checks.hpp"
@@ -258,8 +259,9 @@ void clip_grad(GradCtx& c) {
   const Value x = c.in(0);
   if (attrs.low > attrs.high) return c.set(0, ops::zeros_like(x));
   Value within;
-  if (!std::isinf(attrs.low)) within = ops::greater_equal(x, number(x, attrs.low));
-  if (!std::isinf(attrs.high)) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (attrs.low > -kInfinity) within = ops::greater_equal(x, number(x, attrs.low));
+  if (attrs.high < kInfinity) {
     const Value below = ops::less_equal(x, number(x, attrs.high));
     within = within.valid() ? ops::logical_and(within, below) : below;
   }

@@ -58,6 +58,21 @@ TEST_CASE("C15b: (a - b)^b at a = b = 1 has finite gradients") {
   CHECK(all_close(grads[1], floats({-123, -123}), 0, 0));
 }
 
+TEST_CASE(
+    "the gradient of clip passes from bound to bound, and nowhere where a bound is beyond all") {
+  const auto slope = [](double low, double high) {
+    Graded t;
+    const Value y = ops::clip(t.input(floats({-1, 0, 3, 6, 7})), low, high);
+    return t.gradients(y, t.b.constant(floats({1, 1, 1, 1, 1})))[0];
+  };
+  CHECK(all_close(slope(0, 6), floats({0, 1, 1, 1, 0}), 0, 0));
+  CHECK(all_close(slope(0, INFINITY), floats({0, 1, 1, 1, 1}), 0, 0));
+  CHECK(all_close(slope(-INFINITY, 6), floats({1, 1, 1, 1, 0}), 0, 0));
+  CHECK(all_close(slope(-INFINITY, INFINITY), floats({1, 1, 1, 1, 1}), 0, 0));
+  CHECK(all_close(slope(INFINITY, INFINITY), floats({0, 0, 0, 0, 0}), 0, 0));
+  CHECK(all_close(slope(-INFINITY, -INFINITY), floats({0, 0, 0, 0, 0}), 0, 0));
+}
+
 TEST_CASE("C17: the gradient of a maximum over 70000 ties in f16 is shared, not lost") {
   Graded t;
   const TensorType type{DType::f16, {70000}};
