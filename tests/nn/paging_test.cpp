@@ -48,7 +48,7 @@ TEST_CASE("a session reads weights from their file where the limit is below what
   const Shape shapes[] = {in[0].shape()};
   const int64_t weights = must(free.plan(shapes)).state_bytes;
   int64_t in_files = 0;
-  for (const int64_t limit : {weights, weights / 2, weights * 3 / 8}) {
+  for (const int64_t limit : {weights, weights / 2, weights / 3}) {
     CAPTURE(limit);
     Session tight = must(Session::create(s.model, {.memory_limit = limit}));
     for (int i = 0; i < 2; ++i) CHECK(same_bits(must(tight.run(in))[0], want[0]));
