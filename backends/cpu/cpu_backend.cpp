@@ -22,8 +22,20 @@ namespace hone {
 
 namespace {
 
+using cpu::Choice;
 using cpu::Family;
 using cpu::Implementation;
+
+#if HONE_HAVE_HIGHWAY
+constexpr Implementation recurrent(const OpDef* op, decltype(Implementation::lower_group) lower) {
+  return {.family = Family::gemm,
+          .op = op,
+          .accepts = cpu::accepts_recurrent,
+          .lower = nullptr,
+          .lower_group = lower,
+          .beside = cpu::recurrent_beside};
+}
+#endif
 
 constexpr Implementation kWritten[] = {
 #if HONE_HAVE_ONEDNN
@@ -45,18 +57,12 @@ constexpr Implementation kWritten[] = {
     {Family::gemm, &op::conv, cpu::accepts_conv, cpu::lower_conv},
     {Family::gemm, &op::conv_input_grad, cpu::accepts_conv, cpu::lower_conv_input_grad},
     {Family::gemm, &op::conv_weight_grad, cpu::accepts_conv, cpu::lower_conv_weight_grad},
-    {Family::gemm, &op::rnn_cells, cpu::accepts_recurrent, nullptr,
-     cpu::lower_recurrent<run_rnn_cells>, 0, -1, cpu::recurrent_beside},
-    {Family::gemm, &op::rnn_cells_grad, cpu::accepts_recurrent, nullptr,
-     cpu::lower_recurrent<run_rnn_cells_grad>, 0, -1, cpu::recurrent_beside},
-    {Family::gemm, &op::gru_cells, cpu::accepts_recurrent, nullptr,
-     cpu::lower_recurrent<run_gru_cells>, 0, -1, cpu::recurrent_beside},
-    {Family::gemm, &op::gru_cells_grad, cpu::accepts_recurrent, nullptr,
-     cpu::lower_recurrent<run_gru_cells_grad>, 0, -1, cpu::recurrent_beside},
-    {Family::gemm, &op::lstm_cells, cpu::accepts_recurrent, nullptr,
-     cpu::lower_recurrent<run_lstm_cells>, 0, -1, cpu::recurrent_beside},
-    {Family::gemm, &op::lstm_cells_grad, cpu::accepts_recurrent, nullptr,
-     cpu::lower_recurrent<run_lstm_cells_grad>, 0, -1, cpu::recurrent_beside},
+    recurrent(&op::rnn_cells, cpu::lower_recurrent<run_rnn_cells>),
+    recurrent(&op::rnn_cells_grad, cpu::lower_recurrent<run_rnn_cells_grad>),
+    recurrent(&op::gru_cells, cpu::lower_recurrent<run_gru_cells>),
+    recurrent(&op::gru_cells_grad, cpu::lower_recurrent<run_gru_cells_grad>),
+    recurrent(&op::lstm_cells, cpu::lower_recurrent<run_lstm_cells>),
+    recurrent(&op::lstm_cells_grad, cpu::lower_recurrent<run_lstm_cells_grad>),
 #endif
 #if HONE_HAVE_HIGHWAY && HONE_HAVE_ONEDNN
     // Where convolutions leave their images channels-last in training too.
@@ -119,61 +125,43 @@ class CpuBackend final : public Backend {
 #endif
     const Graph& g = to.graph();
     cpu::Region region(to, nodes);
-    const cpu::Fusable what{
-        .pointwise = [&](NodeId n) { return !choose(g, n) && is_pointwise(g, n); },
-        .tail =
-            [&](NodeId n) {
-              const Implementation* i = choose(g, n);
-              return i ? i->tail : 0;
-            },
-        .operand =
-            [&](NodeId n) {
-              const Implementation* i = choose(g, n);
-              return i ? i->operand : -1;
-            },
-        .beside =
-            [&](NodeId n) {
-              const Implementation* i = choose(g, n);
-              return i && i->beside && i->beside(g, g.node(n), to.threads());
-            }};
-    const std::vector<cpu::Group> groups = region.fuse(what);
-    for (const cpu::Group& group : groups) {
-      Status s = lower_group(region, group);
+    std::vector<Choice> choices(g.nodes.size());
+    for (NodeId n : nodes) choices[static_cast<size_t>(n)] = choose(g, n);
+    for (const cpu::Group& group : region.fuse(choices)) {
+      Status s = lower_group(region, group, choices);
       if (s.code() != Code::unsupported || group.nodes.size() == 1) {
         HONE_TRY(s);
         continue;
       }
-      for (NodeId n : group.nodes) HONE_TRY(lower_group(region, {{n}, {}, n}));
+      for (NodeId n : group.nodes) HONE_TRY(lower_group(region, {{n}, {}, n}, choices));
     }
     region.finish();
     return {};
   }
 
  private:
-  const Implementation* choose(const Graph& g, NodeId id) const {
+  Choice choose(const Graph& g, NodeId id) const {
     const Node& n = g.node(id);
     for (const Implementation& i : kImplementations)
-      if (i.op == n.op && (all_ || i.family == only_) && i.accepts(g, n)) return &i;
-    return nullptr;
-  }
-  bool is_pointwise([[maybe_unused]] const Graph& g, [[maybe_unused]] NodeId id) const {
+      if (i.op == n.op && (all_ || i.family == only_) && i.accepts(g, n)) return {&i, false};
 #if HONE_HAVE_HIGHWAY
-    return cpu::accepts_pointwise(g, g.node(id));
+    return {nullptr, cpu::accepts_pointwise(g, n)};
 #else
-    return false;
+    return {};
 #endif
   }
 
-  Status lower_group(cpu::Region& region, const cpu::Group& group) const {
+  Status lower_group(cpu::Region& region, const cpu::Group& group,
+                     std::span<const Choice> choices) const {
     const Graph& g = region.graph();
     const NodeId id = group.root;
-    const Implementation* chosen = choose(g, id);
-    if (chosen && chosen->lower_group) return chosen->lower_group(region, group);
+    const Choice chosen = choices[static_cast<size_t>(id)];
+    if (chosen.by && chosen.by->lower_group) return chosen.by->lower_group(region, group);
 #if HONE_HAVE_HIGHWAY
-    if (!chosen && is_pointwise(g, id)) return cpu::lower_pointwise(region, group);
+    if (chosen.pointwise) return cpu::lower_pointwise(region, group);
 #endif
     for (ValueId v : g.node(id).inputs) region.plain(v, id);
-    return chosen ? chosen->lower(region.to(), id) : region.to().add_reference(id);
+    return chosen.by ? chosen.by->lower(region.to(), id) : region.to().add_reference(id);
   }
 
   bool all_ = true;

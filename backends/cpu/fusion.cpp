@@ -68,8 +68,8 @@ size_t at(int32_t i) { return static_cast<size_t>(i); }
 // Groups as they are found, from the last node to the first.
 class Fusion {
  public:
-  Fusion(const Lowering& to, std::span<const NodeId> nodes, const Fusable& what)
-      : to_(to), g_(to.graph()), nodes_(nodes), what_(what), readers_(to, nodes) {
+  Fusion(const Lowering& to, std::span<const NodeId> nodes, std::span<const Choice> choices)
+      : to_(to), g_(to.graph()), nodes_(nodes), choices_(choices), readers_(to, nodes) {
     taken_.assign(g_.nodes.size(), false);
     inside_.assign(g_.nodes.size(), false);
     position_.assign(g_.nodes.size(), 0);
@@ -82,14 +82,14 @@ class Fusion {
   void run() {
     // A sum of two convolutions goes to the later one.
     for (size_t i = nodes_.size(); i-- > 0;)
-      if (const int parts = what_.tail(nodes_[i]))
-        place(with_tail(g_, readers_, nodes_[i], parts, taken_));
+      if (const Implementation* by = choices_[at(nodes_[i])].by; by && by->tail)
+        place(with_tail(g_, readers_, nodes_[i], by->tail, taken_));
     pair_up();
     // An element-wise node joins the one that alone reads it; seen from the last on.
     for (size_t i = nodes_.size(); i-- > 0;) {
       const NodeId last = nodes_[i];
       if (taken_[at(last)]) continue;
-      if (what_.pointwise(last))
+      if (pointwise(last))
         place(pointwise_group(last));
       else
         place(with_operand(last));
@@ -105,10 +105,12 @@ class Fusion {
   std::vector<int> take_pointwise_reads() { return std::move(pointwise_reads_); }
 
  private:
+  bool pointwise(NodeId n) const { return choices_[at(n)].pointwise; }
+
   void place(Group group) {
     for (NodeId n : group.nodes) taken_[at(n)] = true;
     for (NodeId n : group.nodes)
-      if (what_.pointwise(n) && group.tail.empty())
+      if (pointwise(n) && group.tail.empty())
         for (ValueId v : g_.node(n).inputs)
           if (v != kNone) ++pointwise_reads_[at(v)];
     const size_t last = at(group.last());
@@ -119,7 +121,8 @@ class Fusion {
   void pair_up() {
     std::vector<NodeId> waiting;
     for (NodeId n : nodes_) {
-      if (!what_.beside(n)) continue;
+      const Implementation* by = choices_[at(n)].by;
+      if (!by || !by->beside || !by->beside(g_, g_.node(n), to_.threads())) continue;
       const auto other = std::find_if(waiting.begin(), waiting.end(), [&](NodeId w) {
         return alike(g_.node(w), g_.node(n)) && !read_before(w, n);
       });
@@ -160,7 +163,7 @@ class Fusion {
     const int reads = static_cast<int>(std::count(reader.inputs.begin(), reader.inputs.end(), v));
     if (!inside_[at(from)] || taken_[at(from)] || to_.uses(v) != reads) return kNone;
     const bool same_shape = g_.type(v).shape == g_.type(reader.outputs[0]).shape;
-    return what_.pointwise(from) && same_shape ? from : NodeId{kNone};
+    return pointwise(from) && same_shape ? from : NodeId{kNone};
   }
 
   Group pointwise_group(NodeId last) const {
@@ -187,7 +190,8 @@ class Fusion {
   // A node with the element-wise nodes that make the operand it can evaluate.
   Group with_operand(NodeId last) const {
     const Node& n = g_.node(last);
-    const int operand = what_.operand(last);
+    const Implementation* by = choices_[at(last)].by;
+    const int operand = by ? by->operand : -1;
     const NodeId from = operand < 0 ? NodeId{kNone} : joins(n.inputs[at(operand)], n);
     if (from == kNone) return {{last}, {}, last};
     Group group = pointwise_group(from);
@@ -199,7 +203,7 @@ class Fusion {
   const Lowering& to_;
   const Graph& g_;
   std::span<const NodeId> nodes_;
-  const Fusable& what_;
+  std::span<const Choice> choices_;
   Readers readers_;
   std::vector<bool> taken_, inside_;
   std::vector<size_t> position_;
@@ -209,8 +213,8 @@ class Fusion {
 
 }  // namespace
 
-std::vector<Group> Region::fuse(const Fusable& what) {
-  Fusion fusion(to_, nodes_, what);
+std::vector<Group> Region::fuse(std::span<const Choice> choices) {
+  Fusion fusion(to_, nodes_, choices);
   fusion.run();
   pointwise_reads_ = fusion.take_pointwise_reads();
   return fusion.groups();

@@ -160,15 +160,13 @@ Status lower_batch_norm_grad(Region& r, const Group& group) {
              r.plain(n.inputs[3], id)};
   std::optional<Evaluator> gy;
   if (group.nodes.size() > 1) {
-    Step operands;
-    operands.node = id;
     const Expression e =
-        image_expression(r, std::span(group.nodes).first(group.nodes.size() - 1), operands);
+        image_expression(r, std::span(group.nodes).first(group.nodes.size() - 1), s);
     const PointwiseOperand result{DType::f32, channels_last_shape(type.shape)};
-    for (MayShare m : e.may_share(result, operands.reads))
-      if (operands.reads[static_cast<size_t>(m.read)] != s.reads[0])  // x is read again
+    const std::span operands = std::span(s.reads).subspan(kFirstOperand);
+    for (MayShare m : e.may_share(result, operands))
+      if (operands[static_cast<size_t>(m.read)] != s.reads[0])  // x is read again
         s.may_share.push_back({m.write, m.read + static_cast<int32_t>(kFirstOperand)});
-    s.reads.insert(s.reads.end(), operands.reads.begin(), operands.reads.end());
     gy = e.evaluator(result.shape);
   } else {
     s.may_share = {{0, static_cast<int32_t>(kFirstOperand)}};

@@ -111,7 +111,6 @@ class Evaluator {
  public:
   static constexpr int64_t kTile = 1024;  ///< Floats; a dozen registers stay in the nearest cache.
 
-  Evaluator() = default;
   Evaluator(Walk walk, std::vector<Instruction> code, int registers);
 
   /// Floats of scratch for one thread.

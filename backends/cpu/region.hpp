@@ -36,12 +36,10 @@ struct Group {
   NodeId last() const { return nodes.back(); }
 };
 
-/// What may be fused.
-struct Fusable {
-  std::function<bool(NodeId)> pointwise;
-  std::function<int(NodeId)> tail;     ///< What may follow a node: bits of TailPart.
-  std::function<int(NodeId)> operand;  ///< Which operand it can evaluate as it goes, or -1.
-  std::function<bool(NodeId)> beside;  ///< Whether it may run beside another like it.
+/// How a node is to be carried out.
+struct Choice {
+  const Implementation* by = nullptr;  ///< Null: as part of an expression, or by its reference.
+  bool pointwise = false;              ///< As part of an expression.
 };
 
 /// An image that is not written but computed wherever it is read: ((x - whole) - rest) factor +
@@ -63,8 +61,8 @@ class Region {
   Lowering& to() { return to_; }
   const Graph& graph() const { return to_.graph(); }
 
-  /// Groups of nodes, by the order of their last nodes.
-  std::vector<Group> fuse(const Fusable& what);
+  /// Groups of nodes, by the order of their last nodes. `choices`: by node of the graph.
+  std::vector<Group> fuse(std::span<const Choice> choices);
 
   /// Leaves `v` unwritten, to be computed by the element-wise steps that read it; it is written
   /// should another step ask for it.
