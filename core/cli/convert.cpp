@@ -9,6 +9,7 @@
 #include "core/cli/terminal.hpp"
 #include "hone/npz.hpp"
 #include "hone/onnx.hpp"
+#include "hone/precision.hpp"
 #include "hone/safetensors.hpp"
 #include "hone/weights.hpp"
 
@@ -17,7 +18,7 @@ namespace hone::cli {
 namespace {
 
 struct Args {
-  std::string model, out, weights;
+  std::string model, out, weights, dtype;
   std::vector<std::string> renamings;
   SimplifyArgs simplify;
   bool simplify_only = false, fold_batch_norm = false;
@@ -90,6 +91,7 @@ Status convert(const Args& a) {
     rename(tensors, names);
     HONE_TRY(set_weights(m, tensors).with_context(a.weights));
   }
+  if (!a.dtype.empty()) HONE_TRY(set_precision(m.graph, *dtype_from_string(a.dtype)));
   int64_t folded = 0;
   if (a.fold_batch_norm) {
     HONE_ASSIGN(folded, fold_batch_norm(m.graph));
@@ -145,6 +147,9 @@ void add_convert(CLI::App& app, Action& action) {
   c->add_option("--weights", args->weights,
                 "Take all parameters and buffers from this file: .safetensors or .npz")
       ->type_name("FILE");
+  c->add_option("--dtype", args->dtype,
+                "Floating-point type of the result: inputs, outputs, weights and all between")
+      ->check(CLI::IsMember({"f64", "f32", "f16", "bf16"}));
   add_renamings(*c, *args);
   c->callback([args, &action] { action = [args] { return convert(*args); }; });
 }

@@ -15,6 +15,7 @@
 #include "hone/checkpoint.hpp"
 #include "hone/npz.hpp"
 #include "hone/onnx.hpp"
+#include "hone/precision.hpp"
 #include "toml++/toml.h"
 
 namespace hone::cli {
@@ -30,6 +31,7 @@ struct Args {
   int64_t accumulate = 1, micro_batches = 1;
   std::string spill;
   bool frozen_eval = false;
+  std::string dtype;
   uint64_t seed = 0;
   DeviceArgs device;
   ProfileArgs profile;
@@ -61,6 +63,13 @@ std::function<double(int64_t)> schedule(const Args& a, int64_t steps) {
     if (kind == "linear") return lr * std::max(0.0, 1 - t);
     return lr;
   };
+}
+
+// With as many digits as its type holds.
+std::string loss_text(double loss) {
+  if (!std::isfinite(loss) || static_cast<double>(static_cast<float>(loss)) == loss)
+    return json_number(loss);
+  return number_text(loss, 17);
 }
 
 // One JSON object a line; flushed, so that a run that dies leaves what it did. What the file held
@@ -118,6 +127,7 @@ class Run {
 
   Status prepare() {
     HONE_ASSIGN(model_, open_model(a_.model));
+    if (!a_.dtype.empty()) HONE_TRY(set_precision(model_.graph, *dtype_from_string(a_.dtype)));
     HONE_ASSIGN(terms_, loss_terms(a_.loss));
     HONE_ASSIGN(data_, open_data(a_.data, model_.graph, terms_));
     if (!a_.val_data.empty()) {
@@ -257,7 +267,7 @@ class Run {
       HONE_ASSIGN(const StepResult r, one_step());
       if (first) HONE_TRY(save_config());
       smooth = r.step == 0 || smooth == 0 ? r.loss : 0.95 * smooth + 0.05 * r.loss;
-      std::string line = format("{\"step\": {}, \"loss\": ", r.step) + json_number(r.loss) +
+      std::string line = format("{\"step\": {}, \"loss\": ", r.step) + loss_text(r.loss) +
                          ", \"lr\": " + json_number(r.lr);
       if (a_.clip_norm > 0) line += ", \"grad_norm\": " + json_number(r.grad_norm);
       log_.line(line + "}");
@@ -409,6 +419,11 @@ void add_train(CLI::App& app, Action& action) {
   c->add_option("--momentum", a.momentum, "Momentum of sgd")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
+  c->add_option(
+       "--dtype", a.dtype,
+       "Turn the model into this type first, and keep it so; f64 is slow, and exact enough "
+       "to check gradients by")
+      ->check(CLI::IsMember({"f32", "f64"}));
   c->add_flag("--nesterov", a.nesterov, "Nesterov momentum");
   c->add_option("--weight-decay", a.weight_decay, "Weight decay (decoupled in adamw)")
       ->capture_default_str()

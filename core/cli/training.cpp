@@ -12,11 +12,18 @@ namespace hone::cli {
 Result<std::shared_ptr<const Dataset>> open_data(const std::string& path, const Graph& g,
                                                  const std::vector<LossTerm>& loss) {
   HONE_ASSIGN(const NpzReader reader, NpzReader::open(path));
+  const auto doubles = [](const ValueInfo& v) {
+    return v.kind == ValueKind::state && v.data.defined() && v.data.dtype() == DType::f64;
+  };
+  const bool widen = std::any_of(g.values.begin(), g.values.end(), doubles);
   std::vector<NamedTensor> columns;
   const auto take = [&](const std::string& stored, const std::string& name) -> Status {
     for (const NamedTensor& c : columns)
       if (c.name == name) return {};
     HONE_ASSIGN(TensorData t, reader.read(stored));
+    if (widen && is_float(t.dtype())) {
+      HONE_ASSIGN(t, cast(t, DType::f64));
+    }
     columns.push_back({name, std::move(t)});
     return {};
   };

@@ -13,7 +13,7 @@ namespace hone::cli {
 
 /// The arrays of an .npz that the model's inputs and the loss's targets name (inputs may carry the
 /// prefix "in/"); others are ignored. Errors: invalid_argument naming what is missing and what
-/// there is.
+/// there is. Floating-point arrays are read as f64 for a model whose parameters are f64.
 Result<std::shared_ptr<const Dataset>> open_data(const std::string& path, const Graph& g,
                                                  const std::vector<LossTerm>& loss);
 

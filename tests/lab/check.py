@@ -5,7 +5,7 @@
 MODELS/NAME has model.onnx, input.npz, output.npz, train.npz, meta.json; WORK/NAME has hone's answers:
   run/, again/       outputs (.npy) of the ONNX model and of its .hone form
   export.onnx        the .hone form exported again
-  sgd.jsonl, adamw.jsonl, grad.npz
+  sgd.jsonl, adamw.jsonl, grad.npz, and the same of a training in double precision: sgd64.jsonl, adamw64.jsonl, grad64.npz
   STEP.rc, STEP.err  exit code and messages of each command
 Prints one table row per model, below it why it failed, and last "N passed, N failed"; exit status 1 if any failed.
 """
@@ -15,6 +15,7 @@ import numpy as np
 OUT_TOL = 1e-4           # of the largest element of the reference
 GRAD_TOL, GRAD_SLACK = 1e-4, 4.0
 LOSS_TOL, LOSS_SLACK = 1e-5, 4.0
+F64_TOL = 1e-7           # double precision leaves no room for drift; the reference's gradients are compared through its own error
 
 
 class Bad(Exception):
@@ -138,6 +139,61 @@ def check_gradients(ref, work):
     return f"{worst:.2f}"
 
 
+def check_gradients_f64(ref, work):
+    """-> the worst difference of two errors.
+
+    The reference holds PyTorch's fp32 gradients and their distance to its fp64 ones, gradrel. Hone's fp64 gradients must be
+    exactly that far away from them, whatever flipped in the fp32 run.
+    """
+    ran(work, "sgd64")
+    z, got = load(f"{ref}/train.npz"), load(f"{work}/grad64.npz")
+    names = [n.decode() for n in z["params"]]
+    missing = [n for n in names if n not in got.files]
+    if missing:
+        raise Bad(f"{len(missing)} of {len(names)} gradients are missing, first {missing[0]}")
+    floor = 1e-6 * np.sqrt(sum(np.sum(got[n] ** 2) for n in names))
+    bad, worst = [], 0.0
+    for n, own in zip(names, z["gradrel"]):
+        want, have = z[f"grad/{n}"].astype(np.float64), got[n]
+        if want.shape != have.shape or have.dtype != np.float64:
+            raise Bad(f"gradient of {n} is {have.dtype}{list(have.shape)}, expected float64{list(want.shape)}")
+        err = np.linalg.norm(have - want) / max(np.linalg.norm(have), floor)
+        off = abs(err - own) if np.isfinite(err) else np.inf
+        worst = max(worst, off)
+        if not off <= F64_TOL:
+            bad.append((off, n, err, own))
+    if bad:
+        _, n, err, own = max(bad)
+        raise Bad(f"{len(bad)} of {len(names)} gradients are off, worst {n}: {err:.7e} away from PyTorch's fp32, its fp64 is {own:.7e}")
+    return f"{worst:.0e}"
+
+
+def losses(ref, work, file, kind):
+    """-> Hone's losses, PyTorch's in fp64, PyTorch's in fp32"""
+    z = load(f"{ref}/train.npz")
+    want = z[f"{kind}/loss64"]
+    try:
+        log = [json.loads(l) for l in open(f"{work}/{file}.jsonl") if l.strip()]
+        log = sorted((r for r in log if "loss" in r and "step" in r), key=lambda r: r["step"])
+        got = np.array([r["loss"] for r in log], np.float64)
+    except (OSError, ValueError, TypeError) as e:
+        raise Bad(f"{file}.jsonl: {e}")
+    if len(got) != len(want):
+        raise Bad(f"{file}.jsonl has {len(got)} losses, expected {len(want)}")
+    return got, want, z[f"{kind}/loss"]
+
+
+def check_losses_f64(ref, work, kind):
+    """-> the worst distance, of the largest loss."""
+    ran(work, f"{kind}64")
+    got, want, _ = losses(ref, work, f"{kind}64", kind)
+    off = np.abs(got - want) / np.abs(want).max()
+    if not np.all(off <= F64_TOL):
+        i = int(np.argmax(np.nan_to_num(off, nan=np.inf) > F64_TOL))
+        raise Bad(f"{kind} loss {i + 1} in f64 is {got[i]:.12f}, the reference {want[i]:.12f}, allowed ±{F64_TOL * np.abs(want).max():.1e}")
+    return f"{off.max():.0e}"
+
+
 def check_losses(ref, work, kind):
     """-> the worst distance as a share of what is allowed.
 
@@ -145,17 +201,8 @@ def check_losses(ref, work, kind):
     drifting runs cross by chance, and a step where PyTorch's happens to be exact does not bind another's rounding.
     """
     ran(work, kind)
-    z = load(f"{ref}/train.npz")
-    want = z[f"{kind}/loss64"]
-    try:
-        log = [json.loads(l) for l in open(f"{work}/{kind}.jsonl") if l.strip()]
-        log = sorted((r for r in log if "loss" in r and "step" in r), key=lambda r: r["step"])
-        got = np.array([r["loss"] for r in log], np.float64)
-    except (OSError, ValueError, TypeError) as e:
-        raise Bad(f"{kind}.jsonl: {e}")
-    if len(got) != len(want):
-        raise Bad(f"{kind}.jsonl has {len(got)} losses, expected {len(want)}")
-    drift = np.maximum.accumulate(np.abs(z[f"{kind}/loss"] - want))
+    got, want, single = losses(ref, work, kind, kind)
+    drift = np.maximum.accumulate(np.abs(single - want))
     share = np.abs(got - want) / (LOSS_SLACK * drift + LOSS_TOL)
     if not np.all(share <= 1):
         i = int(np.argmax(np.nan_to_num(share, nan=np.inf) > 1))
@@ -164,17 +211,20 @@ def check_losses(ref, work, kind):
 
 
 CHECKS = {"run": check_run, "convert": check_convert, "export": check_export, "gradients": check_gradients,
-          "sgd": lambda r, w: check_losses(r, w, "sgd"), "adamw": lambda r, w: check_losses(r, w, "adamw")}
+          "sgd": lambda r, w: check_losses(r, w, "sgd"), "adamw": lambda r, w: check_losses(r, w, "adamw"),
+          "grad f64": check_gradients_f64,
+          "sgd f64": lambda r, w: check_losses_f64(r, w, "sgd"), "adamw f64": lambda r, w: check_losses_f64(r, w, "adamw")}
+TRAINING = list(CHECKS)[3:]
 
 
 def main(models, work, names):
     width = max([5, *map(len, names)])
-    print(f"{'model':{width}}  {'run':>9}  {'convert':>9}  {'export':>9}  {'gradients':>9}  {'sgd':>9}  {'adamw':>9}  {'time':>6}")
+    print(f"{'model':{width}}  " + "  ".join(f"{what:>9}" for what in CHECKS) + f"  {'time':>6}")
     failed = 0
     for name in names:
         row, why = [], []
         for what, check in CHECKS.items():
-            if what in ("gradients", "sgd", "adamw") and not os.path.exists(f"{models}/{name}/train.npz"):
+            if what in TRAINING and not os.path.exists(f"{models}/{name}/train.npz"):
                 row.append("-")
                 continue
             try:

@@ -54,7 +54,10 @@ for name in "${names[@]}"; do
     step sgd   "${train[@]}" --optimizer sgd --lr 0.01 --momentum 0.9 \
                --log "$out/sgd.jsonl" --dump-gradients "$out/grad.npz" -o "$out/sgd.hone"
     step adamw "${train[@]}" --optimizer adamw --lr 0.001 --weight-decay 0.01 --log "$out/adamw.jsonl" -o "$out/adamw.hone"
-    rm -f "$out"/sgd.hone "$out"/adamw.hone
+    step sgd64 "${train[@]}" --dtype f64 --optimizer sgd --lr 0.01 --momentum 0.9 \
+               --log "$out/sgd64.jsonl" --dump-gradients "$out/grad64.npz" -o "$out/sgd64.hone"
+    step adamw64 "${train[@]}" --dtype f64 --optimizer adamw --lr 0.001 --weight-decay 0.01 --log "$out/adamw64.jsonl" -o "$out/adamw64.hone"
+    rm -f "$out"/sgd.hone "$out"/adamw.hone "$out"/sgd64.hone "$out"/adamw64.hone
   fi
   echo $((SECONDS - t0)) > "$out/seconds"
 done

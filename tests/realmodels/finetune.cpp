@@ -12,6 +12,7 @@
 #include "hone/npz.hpp"
 #include "hone/onnx.hpp"
 #include "hone/ops.hpp"
+#include "hone/precision.hpp"
 #include "hone/session.hpp"
 #include "hone/trainer.hpp"
 
@@ -31,46 +32,6 @@ Result<Value> loss_of(Builder& b, const NamedValues& outputs, const NamedValues&
   if (!loss.valid()) b.fail(invalid("no output is a floating-point tensor"));
   HONE_TRY(b.status());
   return loss;
-}
-
-Status widen(TensorData& t) {
-  if (!t.defined() || t.dtype() != DType::f32) return {};
-  HONE_ASSIGN(t, cast(t, DType::f64));
-  return {};
-}
-
-Status widen(Graph& g);
-
-// Turns f32 into f64 in attributes.
-class Widener final : public SomeFields {
- public:
-  Status status;
-  using SomeFields::field;
-  void field(std::string_view, DType& v) override {
-    if (v == DType::f32) v = DType::f64;
-  }
-  void field(std::string_view, TensorData& v) override {
-    if (status.ok()) status = widen(v);
-  }
-  void field(std::string_view, GraphPtr& v) override {
-    if (!v || !status.ok()) return;
-    Graph copy = *v;
-    status = widen(copy);
-    v = std::make_shared<const Graph>(std::move(copy));
-  }
-};
-
-Status widen(Graph& g) {
-  for (ValueInfo& v : g.values) {
-    if (v.typed && v.type.dtype == DType::f32) v.type.dtype = DType::f64;
-    HONE_TRY(widen(v.data));
-  }
-  for (Node& n : g.nodes) {
-    Widener w;
-    n.attrs = n.attrs.edited(w);
-    HONE_TRY(w.status);
-  }
-  return {};
 }
 
 // Near `y`: the model is asked to change a little everywhere.
@@ -115,9 +76,12 @@ Status finetune(const std::string& path, std::vector<NamedTensor> batch) {
   HONE_ASSIGN(Trainer trainer, Trainer::create(model, options));
   HONE_ASSIGN(const std::vector<NamedTensor> grads, trainer.gradients(batch));
   Model wide = model;
-  HONE_TRY(widen(wide.graph));
+  HONE_TRY(set_precision(wide.graph, DType::f64));
   std::vector<NamedTensor> wide_batch = batch;
-  for (NamedTensor& t : wide_batch) HONE_TRY(widen(t.data));
+  for (NamedTensor& t : wide_batch)
+    if (t.data.dtype() == DType::f32) {
+      HONE_ASSIGN(t.data, cast(t.data, DType::f64));
+    }
   HONE_ASSIGN(Trainer wide_trainer, Trainer::create(wide, options));
   HONE_ASSIGN(const std::vector<NamedTensor> exact, wide_trainer.gradients(wide_batch));
   double square = 0, off = 0;
