@@ -31,6 +31,7 @@ struct Args {
   int64_t accumulate = 1, micro_batches = 1;
   std::string spill;
   bool frozen_eval = false;
+  double plan_seconds = 0;
   std::string dtype;
   uint64_t seed = 0;
   DeviceArgs device;
@@ -115,6 +116,7 @@ class Run {
 
   Status go() {
     HONE_TRY(prepare());
+    if (a_.plan_seconds > 0) HONE_TRY(search_plan());
     HONE_TRY(print_memory());
     if (!a_.gradients.empty()) HONE_TRY(dump_gradients());
     HONE_TRY(train());
@@ -127,6 +129,7 @@ class Run {
 
   Status prepare() {
     HONE_ASSIGN(model_, open_model(a_.model));
+    plans_ = model_.plans;
     if (!a_.dtype.empty()) HONE_TRY(set_precision(model_.graph, *dtype_from_string(a_.dtype)));
     HONE_ASSIGN(terms_, loss_terms(a_.loss));
     HONE_ASSIGN(data_, open_data(a_.data, model_.graph, terms_));
@@ -201,10 +204,8 @@ class Run {
   }
 
   Status dump_gradients() {
-    const int64_t epoch = loader_->epoch(), position = loader_->position();
-    HONE_ASSIGN(const std::span<const NamedTensor> batch, loader_->next());
+    HONE_ASSIGN(const std::span<const NamedTensor> batch, peek());
     HONE_ASSIGN(std::vector<NamedTensor> grads, trainer_->gradients(batch));
-    HONE_TRY(loader_->seek(epoch, position));
     std::vector<std::pair<std::string, TensorData>> arrays;
     for (NamedTensor& g : grads) arrays.emplace_back(g.name, std::move(g.data));
     return write_npz(a_.gradients, arrays);
@@ -234,13 +235,40 @@ class Run {
     return profile_.time(Part::steps, [&] { return trainer_->apply(); });
   }
 
+  // The next batch, which stays the next.
+  Result<std::span<const NamedTensor>> peek() {
+    const int64_t epoch = loader_->epoch(), position = loader_->position();
+    HONE_ASSIGN(const std::span<const NamedTensor> batch, loader_->next());
+    HONE_TRY(loader_->seek(epoch, position));
+    return batch;
+  }
+
+  // The trained model keeps the plan.
+  Status search_plan() {
+    HONE_ASSIGN(const std::span<const NamedTensor> batch, peek());
+    HONE_ASSIGN(const PlanInfo before, trainer_->plan(batch));
+    std::printf("Searching for a better plan for %s s\n", number_text(a_.plan_seconds, 3).c_str());
+    std::fflush(stdout);
+    HONE_ASSIGN(StoredPlan found, trainer_->search_plan(batch, a_.plan_seconds));
+    HONE_ASSIGN(const PlanInfo after, trainer_->plan(batch));
+    const auto text = [](const PlanInfo& plan) {
+      return format("{} and {} % of extra time", bytes_text(plan.peak_bytes),
+                    number_text(100 * plan.extra_time, 3));
+    };
+    std::printf("  %s; before, %s\n", text(after).c_str(), text(before).c_str());
+    const uint64_t problem = found.problem;
+    const int64_t room = found.room;
+    std::erase_if(plans_,
+                  [&](const StoredPlan& p) { return p.problem == problem && p.room == room; });
+    plans_.push_back(std::move(found));
+    return {};
+  }
+
   // Says what training will take before it begins.
   Status print_memory() {
     if (a_.device.memory_limit.empty() || a_.accumulate > 1) return {};
-    const int64_t epoch = loader_->epoch(), position = loader_->position();
-    HONE_ASSIGN(const std::span<const NamedTensor> batch, loader_->next());
+    HONE_ASSIGN(const std::span<const NamedTensor> batch, peek());
     HONE_ASSIGN(const PlanInfo plan, trainer_->plan(batch));
-    HONE_TRY(loader_->seek(epoch, position));
     std::printf("Memory: %s planned of %s: weights and optimizer state %s, the rest %s; ",
                 bytes_text(plan.peak_bytes).c_str(), bytes_text(plan.limit_bytes).c_str(),
                 bytes_text(plan.state_bytes).c_str(),
@@ -316,6 +344,7 @@ class Run {
 
   Result<Model> finished() const {
     HONE_ASSIGN(Model m, trainer_->snapshot());
+    m.plans = plans_;
     m.metadata["training.base_sha256"] = base_hash_;
     m.metadata["training.config"] = a_.text;
     m.metadata["training.steps"] = format("{}", trainer_->steps());
@@ -336,6 +365,7 @@ class Run {
   std::shared_ptr<const Dataset> data_, val_;
   std::unique_ptr<DataLoader> loader_;
   std::unique_ptr<Trainer> trainer_;
+  std::vector<StoredPlan> plans_;
   std::string base_hash_;
   int64_t steps_ = 0, updates_per_epoch_ = 1, resident_before_ = 0;
   Log log_, run_log_;
@@ -460,6 +490,11 @@ void add_train(CLI::App& app, Action& action) {
   c->add_option("--epochs", a.epochs, "Passes over the data, instead of --steps (default 1)")
       ->check(CLI::PositiveNumber)
       ->excludes(steps);
+  c->add_option(
+       "--plan-seconds", a.plan_seconds,
+       "Search so long for a better plan of the step before the first one; the saved model "
+       "keeps it")
+      ->check(CLI::NonNegativeNumber);
   c->add_option("--seed", a.seed, "Of shuffling and dropout")->capture_default_str();
   c->add_option("--trainable", a.trainable, "Globs of the parameters to train, separated by commas")
       ->capture_default_str()

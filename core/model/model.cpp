@@ -15,6 +15,7 @@ Result<Model> read_model(FileReader& r) {
   Model m;
   HONE_ASSIGN(m.metadata, r.metadata());
   HONE_ASSIGN(m.graph, read_graph(r, r.file().model()));
+  HONE_ASSIGN(m.plans, read_plans(r, *r.file().model()));
   return m;
 }
 
@@ -22,7 +23,7 @@ Status write_model(const Model& model, AtomicFile& file) {
   FileWriter w;
   FileBody body;
   body.kind = schema::FileKind::model;
-  body.model = write_graph(w, model.graph);
+  body.model = write_graph(w, model);
   return w.write(body, model.metadata, file);
 }
 

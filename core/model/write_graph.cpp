@@ -14,12 +14,13 @@ class GraphWriter {
  public:
   explicit GraphWriter(FileWriter& w) : w_(w) {}
 
-  Offset<schema::Model> write(const Graph& main) {
-    add_graph(main);
-    const std::vector signatures = {main_signature(main)};
+  Offset<schema::Model> write(const Model& model) {
+    add_graph(model.graph);
+    const std::vector signatures = {main_signature(model.graph)};
+    const auto plans = w_.tables(write_plans(w_, model.plans));
     const auto ops = w_.tables(ops_);
     const auto all_graphs = w_.tables(graphs_);
-    return schema::CreateModel(w_.header(), ops, all_graphs, w_.tables(signatures));
+    return schema::CreateModel(w_.header(), ops, all_graphs, w_.tables(signatures), plans);
   }
 
  private:
@@ -108,6 +109,8 @@ static_assert(static_cast<int>(schema::ValueKind::input) == static_cast<int>(Val
 
 }  // namespace
 
-Offset<schema::Model> write_graph(FileWriter& w, const Graph& g) { return GraphWriter(w).write(g); }
+Offset<schema::Model> write_graph(FileWriter& w, const Model& model) {
+  return GraphWriter(w).write(model);
+}
 
 }  // namespace hone

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// From lowered steps to a program with a place for every byte: the order of runs is chosen, each
-// life of a buffer becomes a buffer of its own, and the lives are packed into the arena.
+// From lowered steps to a program with a place for every byte: the order of runs and the offsets
+// are chosen (fit.hpp), and each life of a buffer becomes a buffer of its own.
 #include <algorithm>
 #include <unordered_set>
 
+#include "core/plan/fit.hpp"
 #include "core/plan/program.hpp"
-#include "core/plan/recompute.hpp"
+#include "core/plan/stored.hpp"
 
 namespace hone {
 
@@ -29,24 +30,6 @@ class Abstract {
       for (BufferId b : s.writes)
         if (b != kNone) ++writers[static_cast<size_t>(b)];
     for (const Step& s : p.steps) list.steps.push_back(work(s, writers));
-  }
-
-  // The steps in another order, here and in the program.
-  void permute(Program& p, const Sequence& order) {
-    WorkList old = std::move(list);
-    list = {std::move(old.bytes), {}};
-    std::vector<Step> steps;
-    std::vector<std::vector<int32_t>> reads, writes;
-    for (int32_t i : order) {
-      const size_t s = static_cast<size_t>(i);
-      list.steps.push_back(std::move(old.steps[s]));
-      steps.push_back(std::move(p.steps[s]));
-      reads.push_back(std::move(reads_at[s]));
-      writes.push_back(std::move(writes_at[s]));
-    }
-    p.steps = std::move(steps);
-    reads_at = std::move(reads);
-    writes_at = std::move(writes);
   }
 
   WorkList list;
@@ -86,6 +69,7 @@ class Abstract {
         w.state_writes.push_back(b);
         overwritten_[static_cast<size_t>(b)] = true;
       }
+      w.gives_output |= buffer(b).kind == BufferKind::output;
       // What leaves the arena happens once; a buffer that several steps fill is filled once.
       if (buffer(b).kind != BufferKind::arena || writers[static_cast<size_t>(b)] > 1 ||
           std::find(s.reads.begin(), s.reads.end(), b) != s.reads.end())
@@ -163,76 +147,15 @@ void touch_others(Program& p) {
   }
 }
 
-// Every life and every scratch gets its offset.
-struct Packing {
-  std::vector<Lifetime> lifetimes;
-  std::vector<int32_t> instances;   // those that own their bytes
-  std::vector<int32_t> scratch_of;  // positions in the sequence
-};
-Packing to_pack(const WorkList& work, const Sequence& sequence, const Timeline& t) {
-  Packing out;
-  for (size_t i = 0; i < t.instances.size(); ++i) {
-    const Instance& life = t.instances[i];
-    if (life.shares >= 0) continue;
-    out.lifetimes.push_back({work.bytes[static_cast<size_t>(life.buffer)], life.first, life.last});
-    out.instances.push_back(static_cast<int32_t>(i));
-  }
-  for (size_t k = 0; k < sequence.size(); ++k) {
-    const int64_t scratch = work.steps[static_cast<size_t>(sequence[k])].scratch;
-    if (scratch == 0) continue;
-    const int32_t at = static_cast<int32_t>(k);
-    out.lifetimes.push_back({scratch, at, at});
-    out.scratch_of.push_back(at);
-  }
-  return out;
-}
-
-struct Placed {
-  Recomputation runs;
-  Timeline timeline;
-  Packing packing;
-  ArenaPlan arena;
-};
-
-// An arena of `enough` bytes need not be made smaller.
-Result<Placed> pack(const WorkList& work, Recomputation runs, int64_t enough) {
-  Placed out;
-  out.timeline = follow(work, runs.sequence);
-  out.packing = to_pack(work, runs.sequence, out.timeline);
-  HONE_ASSIGN(out.arena,
-              plan_arena(out.packing.lifetimes, {.goal_bytes = enough == kNoLimit ? 0 : enough}));
-  out.runs = std::move(runs);
-  return out;
-}
-
-// Live bytes within the limit are not yet an arena within it: what packing loses is taken off the
-// limit and the runs are chosen again.
-// Nothing when the limit cannot be kept.
-Result<std::optional<Placed>> fit(const WorkList& work, int64_t limit) {
-  constexpr int kTries = 6;
-  int64_t room = limit;
-  for (int i = 0; i < kTries; ++i) {
-    std::optional<Recomputation> runs = recompute_within(work, room);
-    if (!runs) break;
-    HONE_ENSURE(is_valid(work, runs->sequence));
-    HONE_ASSIGN(Placed placed, pack(work, std::move(*runs), limit));
-    if (placed.arena.bytes <= limit) return std::optional<Placed>(std::move(placed));
-    room -= std::max<int64_t>(placed.arena.bytes - limit, limit / 1000);
-  }
-  return std::optional<Placed>();
-}
-
-Result<Placed> tightest(const WorkList& work) { return pack(work, smallest(work), kNoLimit); }
-
 // The program gets the runs, and every buffer its offset.
-void settle(Program& p, const Abstract& a, Placed placed) {
+void settle(Program& p, const Abstract& a, Placement placed) {
   double once = 0;
   std::unordered_set<const Kernel*> seen;  // steps of checkpointed regions are there twice
   for (size_t i = 0; i < p.steps.size(); ++i)
     if (seen.insert(p.steps[i].kernel.get()).second) once += a.list.steps[i].cost;
   const Timeline& t = placed.timeline;
-  const std::vector<BufferId> buffer_of = realise(p, a, placed.runs.sequence, t);
-  if (once > 0) p.repeats.extra_time = placed.runs.cost / once - 1;
+  const std::vector<BufferId> buffer_of = realise(p, a, placed.runs, t);
+  if (once > 0) p.repeats.extra_time = t.cost / once - 1;
   touch_others(p);
   const size_t lives = placed.packing.instances.size();
   for (size_t i = 0; i < lives; ++i) {
@@ -248,28 +171,30 @@ void settle(Program& p, const Abstract& a, Placed placed) {
     p.scratch_offsets[static_cast<size_t>(placed.packing.scratch_of[i])] =
         placed.arena.offsets[lives + i];
   p.arena = std::move(placed.arena);
+  p.runs = std::move(placed.runs);
 }
 
 }  // namespace
 
-Status place(Program& p, int64_t limit) {
-  Abstract a(p);
-  a.permute(p, better_order(a.list));
-  HONE_ASSIGN(std::optional<Placed> placed, fit(a.list, limit));
-  if (!placed && limit >= floor_bytes(a.list)) {
-    HONE_ASSIGN(placed, tightest(a.list));
-    if (placed->arena.bytes > limit) placed.reset();
+Status place(Program& p, int64_t room, const PlanHints& hints) {
+  const Abstract a(p);
+  p.room = room;
+  if (hints.any()) p.problem = problem_of(a.list);
+  std::optional<Placement> placed = stored_placement(a.list, p.problem, room, hints.stored);
+  p.is_stored = placed.has_value();
+  if (!placed) {
+    HONE_ASSIGN(placed, fit(a.list, room));
   }
   if (!placed)
-    return Status(Code::out_of_memory, format("the arena does not fit into {} bytes", limit));
+    return Status(Code::out_of_memory, format("the arena does not fit into {} bytes", room));
+  if (hints.keep_going) HONE_TRY(search(a.list, room, *hints.keep_going, *placed));
   settle(p, a, std::move(*placed));
   return {};
 }
 
 Status place_smallest(Program& p) {
-  Abstract a(p);
-  a.permute(p, better_order(a.list));
-  HONE_ASSIGN(Placed placed, tightest(a.list));
+  const Abstract a(p);
+  HONE_ASSIGN(Placement placed, tightest(a.list));
   settle(p, a, std::move(placed));
   return {};
 }
@@ -293,13 +218,15 @@ int64_t window_bytes(const Graph& g, std::span<const Step> steps, std::span<cons
   return most;
 }
 
-Result<Program> replanned(const Program& p, int64_t limit, const PagedStates* paged) {
+Result<Program> replanned(const Program& p, int64_t limit, const PagedStates* paged,
+                          const PlanHints& hints) {
   if (!p.base) return internal("a program without a base cannot be planned anew");
   Program out;
   out.steps = p.base->steps;
   out.buffers = p.base->buffers;
   out.window_bytes = window_bytes(p.graph, out.steps, out.buffers, paged);
-  HONE_TRY(place(out, limit == kNoLimit ? kNoLimit : limit - p.packed_bytes - out.window_bytes));
+  HONE_TRY(
+      place(out, limit == kNoLimit ? kNoLimit : limit - p.packed_bytes - out.window_bytes, hints));
   out.packed_bytes = p.packed_bytes;
   out.gave_up_packing = p.gave_up_packing;
   out.flops = p.flops;

@@ -67,7 +67,8 @@ class Preparer final : public Lowering {
       HONE_TRY(place_smallest(p_));
       return std::move(p_);
     }
-    HONE_TRY(place(p_, limit == kNoLimit ? kNoLimit : limit - p_.packed_bytes - p_.window_bytes));
+    HONE_TRY(place(p_, limit == kNoLimit ? kNoLimit : limit - p_.packed_bytes - p_.window_bytes,
+                   options_.hints));
     return std::move(p_);
   }
 

@@ -9,6 +9,7 @@
 #include "core/plan/arena.hpp"
 #include "hone/backend.hpp"
 #include "hone/plan_detail.hpp"
+#include "hone/stored_plan.hpp"
 
 namespace hone {
 
@@ -63,6 +64,10 @@ struct Program {
   bool gave_up_packing = false;      ///< Packed copies were welcome but did not fit.
   double flops = 0;                  ///< Of each step once.
   std::shared_ptr<const Base> base;  ///< With PrepareOptions::keep_base.
+  uint64_t problem = 0;              ///< As StoredPlan; with hints only.
+  int64_t room = 0;                  ///< As StoredPlan.
+  std::vector<int32_t> runs;         ///< As StoredPlan.
+  bool is_stored = false;            ///< Whether a stored plan was used.
 };
 
 inline constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
@@ -73,6 +78,14 @@ using PagedStates = std::set<std::string, std::less<>>;
 /// What a paged state of so many bytes takes while it is used: whole pages.
 constexpr int64_t paged_size(int64_t bytes) { return round_up(bytes, 4096) + 4096; }
 
+/// What planning may use beside what it sees.
+struct PlanHints {
+  std::span<const StoredPlan> stored = {};
+  /// Set: the plan is bettered for as long as this says.
+  const std::function<bool()>* keep_going = nullptr;
+  bool any() const { return !stored.empty() || keep_going; }
+};
+
 struct PrepareOptions {
   const Backend* backend = nullptr;  ///< Null: reference kernels only.
   int threads = 1;
@@ -82,6 +95,7 @@ struct PrepareOptions {
   bool keep_base = false;              ///< For `replan`.
   bool pack = true;       ///< Whether weights may be copied into a kernel's own layout.
   bool smallest = false;  ///< The smallest arena that can be found, in place of a limit.
+  PlanHints hints = {};
 };
 
 /// Order in which the nodes run: the graph's own, with state updates moved up to where their inputs
@@ -96,17 +110,17 @@ Result<Program> prepare(Graph graph, const PrepareOptions& options);
 /// Adds the second runs of what lies inside checkpointed regions (Node::region).
 void repeat_marked(Program& program);
 
-/// Gives the buffers of lowered steps their place in an arena of at most `limit` bytes, running
-/// steps again where that is needed. Errors: out_of_memory, with the smallest arena that would do.
-Status place(Program& program, int64_t limit);
+/// Gives the buffers of lowered steps their place in an arena of at most `room` bytes, running
+/// steps again where that is needed. Errors: out_of_memory.
+Status place(Program& program, int64_t room, const PlanHints& hints = {});
 
 /// The same in the smallest arena that is found, whatever time it costs.
 Status place_smallest(Program& program);
 
 /// A program with a base, planned for another limit (as PrepareOptions::memory_limit). What does
 /// not depend on the plan, graph and packs, is left out. Errors: out_of_memory.
-Result<Program> replanned(const Program& program, int64_t limit,
-                          const PagedStates* paged = nullptr);
+Result<Program> replanned(const Program& program, int64_t limit, const PagedStates* paged = nullptr,
+                          const PlanHints& hints = {});
 
 /// The most bytes of paged states that one of the steps uses.
 int64_t window_bytes(const Graph& g, std::span<const Step> steps, std::span<const Buffer> buffers,

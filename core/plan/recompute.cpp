@@ -43,7 +43,8 @@ void gather(const Sequence& sequence, const std::vector<char>& kept, Sequence& o
 }
 
 // Takes second runs out while the peak stays within the limit, the dearest first.
-void improve(const WorkList& work, int64_t limit, int trials, Recomputation& best) {
+void improve(const WorkList& work, int64_t limit, int trials, const RecomputeOptions& options,
+             Recomputation& best) {
   const Sequence all = best.sequence;
   std::vector<int> runs(work.steps.size(), 0);
   for (int32_t s : all) ++runs[static_cast<size_t>(s)];
@@ -61,7 +62,7 @@ void improve(const WorkList& work, int64_t limit, int trials, Recomputation& bes
     better = false;
     for (size_t p : repeated) {
       if (!kept[p]) continue;
-      if (trials-- <= 0) return;
+      if (trials-- <= 0 || !options.goes_on()) return;
       trial_kept = kept;
       trial_kept[p] = 0;
       drop_unread(work, all, trial_kept);
@@ -124,12 +125,12 @@ void climb(const Facts& facts, int64_t limit, const RecomputeOptions& options, F
     better = false;
     for (int32_t b : given_up(facts.work, best.runs.sequence)) {
       if (best.way.reluctance[static_cast<size_t>(b)] != 1) continue;
-      if (rehearsals-- <= 0) return;
+      if (rehearsals-- <= 0 || !options.goes_on()) return;
       Found trial{{}, best.way};
       trial.way.reluctance[static_cast<size_t>(b)] = kHardly;
       if (!attempt(facts, trial.way, best.runs.cost * 1.2, trial.runs) || trial.runs.peak > limit)
         continue;
-      improve(facts.work, limit, options.trials, trial.runs);
+      improve(facts.work, limit, options.trials, options, trial.runs);
       if (trial.runs.cost >= best.runs.cost) continue;
       best = std::move(trial);
       better = true;
@@ -160,9 +161,9 @@ bool search(const Facts& facts, int64_t limit, const RecomputeOptions& options,
   const size_t improved = times > 1 ? 1 : static_cast<size_t>(options.improved);
   if (found.size() > improved) found.resize(improved);
   // A trial takes time with the steps.
-  constexpr size_t kVisits = 1'500'000;
-  const int trials = std::min(options.trials, static_cast<int>(kVisits / facts.work.steps.size()));
-  for (Found& f : found) improve(facts.work, limit, trials, f.runs);
+  const int trials =
+      std::min(options.trials, static_cast<int>(options.visits / facts.work.steps.size()));
+  for (Found& f : found) improve(facts.work, limit, trials, options, f.runs);
   std::stable_sort(found.begin(), found.end(),
                    [](const Found& a, const Found& b) { return a.runs.cost < b.runs.cost; });
   climb(facts, limit, options, found[0]);

@@ -2,6 +2,7 @@
 // Which steps to run a second time so that training fits into less memory.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "core/plan/timeline.hpp"
@@ -14,7 +15,11 @@ struct RecomputeOptions {
   int improved = 2;      ///< The cheapest of them are improved ...
   int trials = 1000;     ///< ... by this many single changes each at most.
   size_t effort = 5000;  ///< Steps that may be rehearsed more to come from a good way to a better.
-  double excess = 20;    ///< A sequence that costs more than this many times the steps is given up.
+  size_t visits = 1'500'000;  ///< Steps that these trials may follow in all.
+  double excess = 20;  ///< A sequence that costs more than this many times the steps is given up.
+  /// Asked now and then once there is a sequence to return: false ends the search.
+  const std::function<bool()>* keep_going = nullptr;
+  bool goes_on() const { return !keep_going || (*keep_going)(); }
 };
 
 struct Recomputation {

@@ -20,8 +20,9 @@ struct Work {
   std::vector<int32_t> state_reads, state_writes;
   std::vector<MayShare> may_share;  ///< Indices into `writes` and `reads` here.
   int64_t scratch = 0;
-  double cost = 0;         ///< Estimated time, in any one unit.
-  bool repeatable = true;  ///< Running it again gives the same bytes and changes nothing else.
+  double cost = 0;            ///< Estimated time, in any one unit.
+  bool gives_output = false;  ///< Writes what the caller gets: the loss, say.
+  bool repeatable = true;     ///< Running it again gives the same bytes and changes nothing else.
 };
 
 struct WorkList {

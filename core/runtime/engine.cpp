@@ -243,6 +243,7 @@ PlanInfo Engine::info(const Compiled& c) const {
   out.extra_time = p.repeats.extra_time;
   out.steps = static_cast<int64_t>(p.steps.size());
   out.flops = p.flops;
+  out.stored = p.is_stored;
   out.text = describe_plan(p);
   return out;
 }

@@ -132,6 +132,9 @@ class Engine {
   /// Gives the program another plan of it.
   Status adopt(Compiled& c, Program plan) const;
 
+  /// Betters the program's plan for so long, in seconds, and gives what it comes to.
+  Result<StoredPlan> search_plan(Compiled& c, double seconds, std::string name);
+
   /// What a graph takes at least, and where.
   struct Least {
     int64_t total = 0;  ///< The smallest memory limit that works.
@@ -200,6 +203,7 @@ class Engine {
   int64_t cached_bytes() const;
   static void index_operands(Compiled& c);
   Status keep_limit(Compiled& c);
+  int64_t room_for(const Compiled& c, int64_t limit, const PagedStates& paged) const;
 
   Model model_;
   SessionOptions options_;

@@ -2,6 +2,7 @@
 // Programs within a memory limit: what is planned for, who must go when memory is short, and what
 // to say when a limit cannot be kept.
 #include <algorithm>
+#include <chrono>
 
 #include "core/runtime/engine.hpp"
 
@@ -21,7 +22,8 @@ void Engine::set_memory_limit(int64_t bytes) {
 
 PrepareOptions Engine::how_to_prepare() const {
   return {.backend = options_.kernels == Kernels::best ? &default_backend() : nullptr,
-          .threads = pool_->size()};
+          .threads = pool_->size(),
+          .hints = {.stored = model_.plans}};
 }
 
 // Within the limit, giving up the other programs where it must be.
@@ -46,13 +48,16 @@ Result<Program> Engine::prepare_within(const Graph& graph, const CompileOptions&
   return refusal(smallest, shares(), options.advice);
 }
 
+int64_t Engine::room_for(const Compiled& c, int64_t limit, const PagedStates& paged) const {
+  if (limit == 0) return kNoLimit;
+  return std::max<int64_t>(0, limit - lasting_bytes(paged) - c.reserved - c.beside);
+}
+
 Result<Program> Engine::planned(const Compiled& c, int64_t limit, const PagedStates& paged) const {
-  const int64_t room =
-      limit == 0 ? kNoLimit
-                 : std::max<int64_t>(0, limit - lasting_bytes(paged) - c.reserved - c.beside);
+  const int64_t room = room_for(c, limit, paged);
   const bool packs = c.program.packed_bytes > 0;
   if (!c.program.gave_up_packing && (paged.empty() || !packs)) {
-    Result<Program> p = replanned(c.program, room, &paged);
+    Result<Program> p = replanned(c.program, room, &paged, {.stored = model_.plans});
     if (p.ok() || p.status().code() != Code::out_of_memory || !packs) return p;
   }
   PrepareOptions o = how_to_prepare();
@@ -60,6 +65,25 @@ Result<Program> Engine::planned(const Compiled& c, int64_t limit, const PagedSta
   o.keep_base = true;
   o.memory_limit = room;
   return prepare(c.program.graph, o);
+}
+
+Result<StoredPlan> Engine::search_plan(Compiled& c, double seconds, std::string name) {
+  if (!(seconds >= 0)) return invalid("a plan is searched for 0 or more seconds, got {}", seconds);
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  const std::function<bool()> keep_going = [&] { return Clock::now() < end; };
+  PrepareOptions o = how_to_prepare();
+  o.paged = &paged_;
+  o.keep_base = c.program.base != nullptr;
+  o.memory_limit = room_for(c, options_.memory_limit, paged_);
+  o.pack = !c.program.gave_up_packing;
+  o.hints.keep_going = &keep_going;
+  HONE_ASSIGN(Program plan, prepare(c.program.graph, o));
+  plan.gave_up_packing = c.program.gave_up_packing;
+  HONE_TRY(adopt(c, std::move(plan)));
+  HONE_TRY(bind(c));
+  const Program& p = c.program;
+  return StoredPlan{std::move(name), p.problem, p.room, p.arena.bytes, p.runs, p.arena.offsets};
 }
 
 // Programs that were made one after the other may together pass the limit: the others go then, and

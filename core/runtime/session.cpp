@@ -191,6 +191,15 @@ Result<PlanInfo> Session::plan(std::span<const Shape> input_shapes) {
   return engine_->info(*c);
 }
 
+Result<StoredPlan> Session::search_plan(std::span<const Shape> input_shapes, double seconds) {
+  HONE_ASSIGN(Compiled* const c, planned(input_shapes));
+  std::string name = "inference";
+  for (size_t i = 0; i < input_shapes.size(); ++i)
+    name +=
+        format(" {} {}", c->program.graph.value(c->program.graph.inputs[i]).name, input_shapes[i]);
+  return engine_->search_plan(*c, seconds, std::move(name));
+}
+
 Result<PlanDetail> Session::plan_detail(std::span<const Shape> input_shapes) {
   HONE_ASSIGN(const Compiled* const c, planned(input_shapes));
   return hone::plan_detail(c->program);

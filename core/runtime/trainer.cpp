@@ -167,15 +167,22 @@ Profile Trainer::profile() const { return impl_->engine.profile(); }
 
 Result<PlanInfo> Trainer::plan(std::span<const NamedTensor> batch) { return impl_->plan(batch); }
 
+Result<Compiled*> Trainer::Impl::gradient_program(std::span<const NamedTensor> batch) {
+  if (options.micro_batches == 1) return program(batch, TrainForm::step);
+  HONE_ASSIGN(const int64_t size, part_size(batch));
+  return program(rows_of(batch, 0, size), TrainForm::accumulate);
+}
+
 Result<PlanDetail> Trainer::plan_detail(std::span<const NamedTensor> batch) {
-  if (impl_->options.micro_batches == 1) {
-    HONE_ASSIGN(const Compiled* const c, impl_->program(batch, TrainForm::step));
-    return hone::plan_detail(c->program);
-  }
-  HONE_ASSIGN(const int64_t size, impl_->part_size(batch));
-  HONE_ASSIGN(const Compiled* const c,
-              impl_->program(rows_of(batch, 0, size), TrainForm::accumulate));
+  HONE_ASSIGN(const Compiled* const c, impl_->gradient_program(batch));
   return hone::plan_detail(c->program);
+}
+
+Result<StoredPlan> Trainer::search_plan(std::span<const NamedTensor> batch, double seconds) {
+  HONE_ASSIGN(Compiled* const c, impl_->gradient_program(batch));
+  std::string name = "training step:";
+  for (const NamedTensor& t : batch) name += format(" {} {}", t.name, t.data.shape());
+  return impl_->engine.search_plan(*c, seconds, std::move(name));
 }
 
 Result<Trainer::State> Trainer::save() const {

@@ -34,6 +34,8 @@ struct Trainer::Impl {
   /// Whether a state holds gradients that wait.
   static bool waits(std::string_view state_name);
 
+  /// The program of a step; with micro-batches, that of the first of them.
+  Result<Compiled*> gradient_program(std::span<const NamedTensor> batch);
   Result<PlanInfo> plan(std::span<const NamedTensor> batch);
   Result<double> accumulate(std::span<const NamedTensor> batch);
   Result<StepResult> apply();

@@ -13,12 +13,20 @@ using namespace hone;
 using namespace hone::test;
 
 TEST_CASE("a model comes back as it was saved") {
-  const Model m = sample_model();
+  Model m = sample_model();
+  m.plans = {{"step", ~uint64_t{0}, 1 << 20, 4096, {0, 1, 0, 2}, {0, 64, 128}}, {}};
   const TempDir dir;
   REQUIRE_OK(save_model(m, dir.file("m.hone")));
   const Model back = must(load_model(dir.file("m.hone")));
   CHECK_EQ(print(back.graph), print(m.graph));
   CHECK_EQ(back.metadata, m.metadata);
+  REQUIRE_EQ(back.plans.size(), 2);
+  CHECK_EQ(back.plans[0].name, "step");
+  CHECK_EQ(back.plans[0].problem, ~uint64_t{0});
+  CHECK_EQ(back.plans[0].room, 1 << 20);
+  CHECK_EQ(back.plans[0].bytes, 4096);
+  CHECK(back.plans[0].runs == m.plans[0].runs);
+  CHECK(back.plans[0].offsets == m.plans[0].offsets);
   CHECK_EQ(back.graph.dim_names, m.graph.dim_names);
   REQUIRE_EQ(back.graph.values.size(), m.graph.values.size());
   for (size_t i = 0; i < m.graph.values.size(); ++i) {

@@ -11,7 +11,7 @@ using namespace test;
 
 // A cast, a constant, a parameter and free dimensions.
 Value scaled_softmax(Sketch& s) {
-  const Value length = s.b.emit(op::cast, {s.extent(s.x, 1)}, CastAttrs{DType::f32});
+  const Value length = s.b.emit(op::cast, {s.extent(s.x, 1)}, CastAttrs{s.dtype});
   const Value w = s.parameter("w", {4, 4});
   return ops::softmax(ops::matmul(s.x, w) / length * s.number(0.3), -1);
 }

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "hone/graph.hpp"
+#include "hone/stored_plan.hpp"
 
 namespace hone {
 
@@ -15,6 +16,8 @@ struct Model {
   /// Free text by key: "producer", "source", "source_sha256", "opset", "training_config", "seed",
   /// "git_commit", "metric.accuracy", ...
   std::map<std::string, std::string> metadata;
+  /// Kept in `.hone` files; other formats have no place for them.
+  std::vector<StoredPlan> plans;
 };
 
 struct LoadOptions {

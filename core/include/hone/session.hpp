@@ -75,7 +75,8 @@ struct PlanInfo {
   int64_t repeated_steps = 0;  ///< Steps that are run again to keep the limit.
   double extra_time = 0;       ///< Their estimated share of the time that it takes without them.
   double flops = 0;
-  std::string text;  ///< The plan as a table.
+  bool stored = false;  ///< Whether the plan is one of Model::plans.
+  std::string text;     ///< The plan as a table.
 };
 
 /// Runs a model. Plans for new input shapes are made on first use, in milliseconds, and kept. After
@@ -106,6 +107,10 @@ class Session {
   Result<PlanInfo> plan(std::span<const Shape> input_shapes);
   /// The same in full (hone/plan_detail.hpp): every step, and every buffer with its place and life.
   Result<PlanDetail> plan_detail(std::span<const Shape> input_shapes);
+  /// Looks for a better plan for these input shapes for so many seconds: fewer steps that run
+  /// again, a smaller arena. Uses it from now on and returns it, for Model::plans. Errors: as
+  /// `plan`; invalid_argument (seconds).
+  Result<StoredPlan> search_plan(std::span<const Shape> input_shapes, double seconds);
   /// Changes SessionOptions::memory_limit between two runs; plans are made anew when they are
   /// needed next. Errors: out_of_memory (the weights alone take more), invalid_argument (below 0);
   /// the limit stays as it was.

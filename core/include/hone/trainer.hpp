@@ -127,6 +127,10 @@ class Trainer {
   Result<PlanInfo> plan(std::span<const NamedTensor> batch);
   /// The same in full (hone/plan_detail.hpp); with micro-batches, of one of them.
   Result<PlanDetail> plan_detail(std::span<const NamedTensor> batch);
+  /// Looks for a better plan of the training step for so many seconds: fewer steps that run again,
+  /// a smaller arena. Uses it from now on and returns it, for Model::plans; with micro-batches,
+  /// that of one of them. Errors: as `step`; invalid_argument (seconds).
+  Result<StoredPlan> search_plan(std::span<const NamedTensor> batch, double seconds);
   /// Changes the memory limit (SessionOptions::memory_limit; 0: none) between two steps. Plans of
   /// the training step are made anew at once, the others when they are needed. No training state is
   /// lost. Errors: out_of_memory (the sentence names the smallest limit that works); the old limit

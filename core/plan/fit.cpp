@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/plan/fit.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/plan/recompute.hpp"
+
+namespace hone {
+
+namespace {
+
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
+// The steps in an order whose peak is lower, and their old numbers.
+struct Ordered {
+  explicit Ordered(const WorkList& work) : number(better_order(work)) {
+    list.bytes = work.bytes;
+    for (int32_t s : number) list.steps.push_back(work.steps[static_cast<size_t>(s)]);
+  }
+  Sequence numbered(const Sequence& runs) const {
+    Sequence out;
+    for (int32_t s : runs) out.push_back(number[static_cast<size_t>(s)]);
+    return out;
+  }
+  Sequence number;
+  WorkList list;
+};
+
+// An arena of `enough` bytes need not be made smaller.
+Result<Placement> pack(const WorkList& work, Sequence runs, PackingOptions options) {
+  HONE_ENSURE(is_valid(work, runs));
+  Placement out;
+  out.timeline = follow(work, runs);
+  out.packing = to_pack(work, runs, out.timeline);
+  HONE_ASSIGN(out.arena, plan_arena(out.packing.lifetimes, options));
+  out.runs = std::move(runs);
+  return out;
+}
+
+int64_t goal(int64_t room) { return room == kNoLimit ? 0 : room; }
+
+// Live bytes within the limit are not yet an arena within it: what packing loses is taken off the
+// limit and the runs are chosen again.
+Result<std::optional<Placement>> fit(const Ordered& ordered, const WorkList& work, int64_t limit) {
+  constexpr int kTries = 6;
+  int64_t room = limit;
+  for (int i = 0; i < kTries; ++i) {
+    std::optional<Recomputation> runs = recompute_within(ordered.list, room);
+    if (!runs) break;
+    HONE_ASSIGN(Placement placed,
+                pack(work, ordered.numbered(runs->sequence), {.goal_bytes = goal(limit)}));
+    if (placed.arena.bytes <= limit) return std::optional<Placement>(std::move(placed));
+    room -= std::max<int64_t>(placed.arena.bytes - limit, limit / 1000);
+  }
+  return std::optional<Placement>();
+}
+
+Result<Placement> tightest(const Ordered& ordered, const WorkList& work) {
+  return pack(work, ordered.numbered(smallest(ordered.list).sequence), {});
+}
+
+}  // namespace
+
+Packing to_pack(const WorkList& work, const Sequence& runs, const Timeline& t) {
+  Packing out;
+  for (size_t i = 0; i < t.instances.size(); ++i) {
+    const Instance& life = t.instances[i];
+    if (life.shares >= 0) continue;
+    out.lifetimes.push_back({work.bytes[static_cast<size_t>(life.buffer)], life.first, life.last});
+    out.instances.push_back(static_cast<int32_t>(i));
+  }
+  for (size_t k = 0; k < runs.size(); ++k) {
+    const int64_t scratch = work.steps[static_cast<size_t>(runs[k])].scratch;
+    if (scratch == 0) continue;
+    const int32_t at = static_cast<int32_t>(k);
+    out.lifetimes.push_back({scratch, at, at});
+    out.scratch_of.push_back(at);
+  }
+  return out;
+}
+
+Result<std::optional<Placement>> fit(const WorkList& work, int64_t room) {
+  const Ordered ordered(work);
+  HONE_ASSIGN(std::optional<Placement> placed, fit(ordered, work, room));
+  if (placed || room < floor_bytes(work)) return placed;
+  HONE_ASSIGN(placed, tightest(ordered, work));
+  if (placed->arena.bytes > room) placed.reset();
+  return placed;
+}
+
+Result<Placement> tightest(const WorkList& work) { return tightest(Ordered(work), work); }
+
+Status search(const WorkList& work, int64_t room, const std::function<bool()>& keep_going,
+              Placement& best) {
+  const Ordered ordered(work);
+  const PackingOptions deep{.goal_bytes = goal(room),
+                            .max_work = std::numeric_limits<int64_t>::max(),
+                            .keep_going = [&](const ArenaPlan&) { return keep_going(); }};
+  RecomputeOptions options;
+  options.keep_going = &keep_going;
+  constexpr int kRounds = 8;  // each four times as long as the one before
+  for (int round = 0; round < kRounds && keep_going(); ++round) {
+    options.tries *= 2;
+    options.improved *= 2;
+    options.trials *= 4;
+    options.visits *= 4;
+    options.effort *= 4;
+    const std::optional<Recomputation> runs = recompute_within(ordered.list, room, options);
+    if (!runs || runs->cost > best.timeline.cost) continue;
+    HONE_ASSIGN(Placement placed, pack(work, ordered.numbered(runs->sequence), deep));
+    const bool better =
+        placed.timeline.cost < best.timeline.cost || placed.arena.bytes < best.arena.bytes;
+    if (placed.arena.bytes <= room && better) best = std::move(placed);
+    if (best.runs.size() == work.steps.size() && best.arena.end == PackingEnd::at_bound) break;
+  }
+  return {};
+}
+
+}  // namespace hone
