@@ -98,6 +98,17 @@ wire::Writer external_tensor_proto(std::string_view name, const TensorData& t,
 std::string ExportState::unique(std::string wish) { return take(taken, std::move(wish)); }
 std::string ExportState::unique_node(std::string wish) { return take(node_names, std::move(wish)); }
 
+void ExportState::add_node(wire::Writer proto, const Node& node) {
+  if (node.region > 0) {
+    has_regions = true;
+    wire::Writer mark;
+    mark.text(1, kRegionKey);
+    mark.text(2, format("{}", node.region));
+    proto.message(9, std::move(mark));
+  }
+  nodes.message(1, std::move(proto));
+}
+
 std::vector<std::string> ExportCtx::inputs() const {
   std::vector<std::string> names;
   for (int i = 0; i < size(); ++i) names.push_back(in(i));
@@ -160,7 +171,7 @@ void ExportCtx::emit(std::string_view op_type, std::span<const std::string> in_n
   w.text(4, op_type);
   for (const OutAttr& a : attrs)
     if (!is_left_out(a)) w.message(5, attribute_proto(a));
-  state_.nodes.message(1, std::move(w));
+  state_.add_node(std::move(w), node);
 }
 
 std::string ExportCtx::tensor(const TensorData& t) {

@@ -31,6 +31,9 @@ wire::Writer external_tensor_proto(std::string_view name, const TensorData& t,
 /// AttributeProto.
 wire::Writer attribute_proto(const OutAttr& a);
 
+/// Key of a node's metadata_props: the checkpointed region it lies in (Node::region).
+inline constexpr std::string_view kRegionKey = "hone.region";
+
 /// Everything written so far of one graph. Values have the names that ONNX will know them by.
 struct ExportState {
   const Graph& graph;
@@ -45,10 +48,13 @@ struct ExportState {
   wire::Writer initializers;                   ///< and small constants that rules made.
   std::vector<std::string> missing;
   std::vector<std::string> body_constants;  ///< Names of floating-point constants in bodies.
+  bool has_regions = false;                 ///< Whether a node written has metadata of its own.
 
   /// A value's name that nobody has yet: `wish`, or `wish` with a number.
   std::string unique(std::string wish);
   std::string unique_node(std::string wish);
+  /// Writes the NodeProto of `node`, or of a part of it, with its mark.
+  void add_node(wire::Writer proto, const Node& node);
 };
 
 struct ExportRule;

@@ -18,7 +18,7 @@ constexpr int kOldestOpset = 17, kNewestOpset = 25;
 constexpr int64_t kInlineBytes = 1024;         // smaller tensors stay in the model file
 constexpr uint64_t kExternalAlignment = 4096;  // so that runtimes can map a tensor by itself
 
-// The IR version that came with an opset.
+// The IR version that came with an opset, and the one with metadata of nodes.
 int64_t ir_version_of(int opset) {
   return opset >= 25   ? 13
          : opset >= 24 ? 12
@@ -27,6 +27,7 @@ int64_t ir_version_of(int opset) {
          : opset >= 19 ? 9
                        : 8;
 }
+constexpr int64_t kNodeMetadata = 10;
 
 const ExportRule* find_rule(const OpDef* op) {
   const ExportRule* found = nullptr;
@@ -82,7 +83,7 @@ class Exporter {
   }
 
   ExportState new_state(int opset) const {
-    ExportState s{graph_, opset, opset, {}, {}, {}, {}, {}, {}, {}, {}, {}};
+    ExportState s{graph_, opset, opset, {}, {}, {}, {}, {}, {}, {}, {}, {}, false};
     s.names.resize(graph_.values.size());
     s.dtypes.assign(graph_.values.size(), DType::f32);
     for (size_t i = 0; i < graph_.values.size(); ++i)
@@ -152,6 +153,7 @@ class Exporter {
     outer.body_constants.insert(outer.body_constants.end(), s.body_constants.begin(),
                                 s.body_constants.end());
     outer.missing.insert(outer.missing.end(), s.missing.begin(), s.missing.end());
+    outer.has_regions |= s.has_regions;
     return proto;
   }
 
@@ -206,7 +208,7 @@ class Exporter {
     w.text(3, s.unique_node(name));
     w.text(4, n.op == &op::if_else ? "If" : n.op == &op::loop ? "Loop" : "Scan");
     for (wire::Writer& a : attrs) w.message(5, std::move(a));
-    s.nodes.message(1, std::move(w));
+    s.add_node(std::move(w), n);
   }
 
   void find_read(ExportState& s) const {
@@ -409,7 +411,8 @@ class Exporter {
 
   wire::Writer model_proto(ExportState& s) {
     wire::Writer m, opset;
-    m.integer(1, ir_version_of(s.opset));
+    const int64_t ir_version = ir_version_of(s.opset);
+    m.integer(1, s.has_regions ? std::max(ir_version, kNodeMetadata) : ir_version);
     opset.text(1, "");
     opset.integer(2, s.opset);
     m.message(8, std::move(opset));

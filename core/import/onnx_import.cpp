@@ -2,6 +2,7 @@
 // From an ONNX model to Hone's graph: inputs, weights, then node by node through the table of
 // rules. Everything Hone lacks is gathered on the way, so that one error can list it all.
 #include <algorithm>
+#include <charconv>
 #include <deque>
 #include <unordered_set>
 
@@ -228,9 +229,28 @@ class Importer {
       const NodeProto& n = nodes[i];
       const std::string name = n.name.empty() ? format("{}{}_{}", body.prefix, n.op_type, i)
                                               : format("{}{}", body.prefix, n.name);
+      const int32_t around = b_.region();
+      HONE_ASSIGN(const int32_t region, region_of(n, name, around));
+      b_.set_region(region);
       HONE_TRY(import_node(n, name, body));
+      b_.set_region(around);
     }
     return {};
+  }
+
+  // The checkpointed region that a node is marked with, or the one that is all around it.
+  static Result<int32_t> region_of(const NodeProto& n, std::string_view name, int32_t around) {
+    for (const KeyValue& kv : n.metadata_props) {
+      if (kv.key != kRegionKey) continue;
+      int32_t region = 0;
+      const char* const end = kv.value.data() + kv.value.size();
+      const auto [stop, problem] = std::from_chars(kv.value.data(), end, region);
+      if (problem != std::errc() || stop != end || region < 1)
+        return invalid_model("node '{}' ({}): its '{}' is '{}', expected a number above 0", name,
+                             n.op_type, kRegionKey, kv.value);
+      return region;
+    }
+    return around;
   }
 
   Status import_node(const NodeProto& n, const std::string& name, const Body& body) {

@@ -108,6 +108,7 @@ struct NodeProto {
   std::vector<std::string_view> inputs, outputs;
   std::string_view name, op_type, domain, overload;
   std::vector<AttributeProto> attributes;
+  std::vector<KeyValue> metadata_props;
 };
 
 /// One extent: a number, a name, or neither.

@@ -293,6 +293,8 @@ Status read_node(const Field& field, int depth, std::vector<NodeProto>& out) {
         return read(f, "NodeProto.domain", n.domain);
       case 8:
         return read(f, "NodeProto.overload", n.overload);
+      case 9:
+        return read(f, "NodeProto.metadata_props", n.metadata_props);
       default:
         return {};
     }

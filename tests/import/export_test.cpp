@@ -111,6 +111,26 @@ TEST_CASE("the lowest opset that has every operator is taken") {
   CHECK_EQ(proto.ir_version, 8);
 }
 
+TEST_CASE("marks of checkpointed regions survive the way to ONNX and back") {
+  Sketch s;
+  s.b.set_region(1);
+  const Value a = s.b.emit(op::neg, {s.x});
+  s.b.set_region(2);
+  const Value b = s.b.emit(op::silu, {a});  // two nodes in ONNX
+  s.b.set_region(0);
+  s.b.output(s.b.emit(op::exp, {b}), "y");
+  TempDir dir;
+  REQUIRE_OK(export_onnx(s.model, dir.file("m.onnx")));
+  const std::string bytes = read_text(dir.file("m.onnx"));
+  const onnx::ModelProto proto = must(onnx::read_model(std::as_bytes(std::span(bytes))));
+  CHECK_EQ(proto.ir_version, 10);  // the first whose nodes have metadata
+  CHECK_EQ(proto.graph.nodes.size(), 4);
+  const Model again = must(import_onnx(dir.file("m.onnx")));
+  REQUIRE_EQ(again.graph.nodes.size(), 3);
+  const int32_t regions[] = {1, 2, 0};
+  for (size_t i = 0; i < 3; ++i) CHECK_EQ(again.graph.nodes[i].region, regions[i]);
+}
+
 TEST_CASE("everything that ONNX cannot say is listed in one error") {
   Sketch s;
   s.b.set_scope("first");

@@ -199,6 +199,28 @@ TEST_CASE("a function of the file is imported in place of its call, attributes i
   CHECK_EQ(m.graph.value(m.graph.nodes[0].inputs[1]).data.at(0), 3);
 }
 
+TEST_CASE("a call's mark of a checkpointed region holds inside; one that is no number is refused") {
+  const auto import = [](std::string_view mark) {
+    OnnxFile f;
+    f.input("x", {"N"}).output("y", {"N"}).field(25, twice("Add"));
+    wire::Writer graph, entry, call = onnx_node("twice", {"x"}, {"t"}, {{"by", 3.0f}}, "call", "f");
+    entry.text(1, "hone.region");
+    entry.text(2, mark);
+    call.message(9, std::move(entry));
+    graph.message(1, std::move(call));
+    graph.message(1, onnx_node("Neg", {"t"}, {"y"}));
+    f.field(7, std::move(graph));
+    return f.import();
+  };
+  const Model m = must(import("7"));
+  REQUIRE_EQ(m.graph.nodes.size(), 3);
+  CHECK_EQ(m.graph.nodes[0].region, 7);
+  CHECK_EQ(m.graph.nodes[1].region, 7);
+  CHECK_EQ(m.graph.nodes[2].region, 0);
+  for (const char* wrong : {"", "0", "-1", "x", "1x", "99999999999"})
+    CHECK_ERROR(import(wrong), Code::invalid_model, "expected a number above 0");
+}
+
 TEST_CASE("a function that calls itself is refused") {
   OnnxFile f;
   f.input("x", {"N"}).output("y", {"N"}).field(25, twice("twice"));
