@@ -13,20 +13,22 @@ namespace {
 
 class Marks {
  public:
-  explicit Marks(Program& p) : p_(p), writer_(p.buffers.size(), -1) {
-    std::vector<int> writers(p.buffers.size(), 0);
-    for (size_t i = 0; i < p.steps.size(); ++i)
+  explicit Marks(Program& p) : p_(p), writers_(p.buffers.size()), again_(p.steps.size(), 0) {
+    for (size_t i = 0; i < p.steps.size(); ++i) {
       for (BufferId b : p.steps[i].writes)
-        if (b != kNone) writer_[at(b)] = ++writers[at(b)] == 1 ? static_cast<int32_t>(i) : -1;
+        if (b != kNone) writers_[at(b)].push_back(i);
+      const int32_t r = region(p.steps[i]);
+      if (r > 0) regions_[r].inside.push_back(i);
+      if (r < 0) regions_[-r].gradients.push_back(i);
+    }
   }
 
   void run() {
-    std::map<int32_t, size_t> first;  // gradient step of each region
-    for (size_t i = p_.steps.size(); i-- > 0;)
-      if (region(p_.steps[i]) < 0) first[-region(p_.steps[i])] = i;
-    if (first.empty()) return;
     std::map<size_t, std::vector<Step>> before;  // steps to insert, by position
-    for (const auto& [r, position] : first) before[position] = repeat(r, position);
+    for (const auto& [r, of_region] : regions_)
+      if (!of_region.gradients.empty())
+        before[of_region.gradients.front()] = repeat(r, of_region.inside, of_region.gradients);
+    if (before.empty()) return;
     std::vector<Step> steps;
     for (size_t i = 0; i < p_.steps.size(); ++i) {
       if (const auto again = before.find(i); again != before.end())
@@ -46,41 +48,40 @@ class Marks {
   bool repeatable(size_t step, size_t position) const {
     const Step& s = p_.steps[step];
     for (BufferId b : s.writes)
-      if (b != kNone && (p_.buffers[at(b)].kind != BufferKind::arena ||
-                         writer_[at(b)] != static_cast<int32_t>(step)))
+      if (b != kNone &&
+          (p_.buffers[at(b)].kind != BufferKind::arena || writers_[at(b)].size() != 1))
         return false;
     for (BufferId b : s.reads) {
       if (b == kNone || p_.buffers[at(b)].kind != BufferKind::state) continue;
-      for (size_t i = step; i < position; ++i)
-        if (std::find(p_.steps[i].writes.begin(), p_.steps[i].writes.end(), b) !=
-            p_.steps[i].writes.end())
-          return false;
+      const std::vector<size_t>& writers = writers_[at(b)];
+      const auto next = std::lower_bound(writers.begin(), writers.end(), step);
+      if (next != writers.end() && *next < position) return false;
     }
     return true;
   }
 
   // Second runs of what the gradients of region `r` read; they then read those.
-  std::vector<Step> repeat(int32_t r, size_t position) {
-    std::vector<char> again(position, 0);
+  std::vector<Step> repeat(int32_t r, std::span<const size_t> inside,
+                           std::span<const size_t> gradients) {
+    const size_t position = gradients.front();
     const auto ask = [&](const Step& s, size_t limit) {
       for (BufferId b : s.reads) {
-        if (b == kNone || writer_[at(b)] < 0) continue;
-        const size_t w = static_cast<size_t>(writer_[at(b)]);
-        if (w < limit && region(p_.steps[w]) == r && repeatable(w, position)) again[w] = 1;
+        if (b == kNone || writers_[at(b)].size() != 1) continue;
+        const size_t w = writers_[at(b)][0];
+        if (w < limit && region(p_.steps[w]) == r && repeatable(w, position)) again_[w] = 1;
       }
     };
-    for (size_t i = position; i < p_.steps.size(); ++i)
-      if (region(p_.steps[i]) == -r) ask(p_.steps[i], position);
-    for (size_t i = position; i-- > 0;)
-      if (again[i]) ask(p_.steps[i], i);
+    for (size_t i : gradients) ask(p_.steps[i], position);
+    for (size_t k = inside.size(); k-- > 0;)
+      if (again_[inside[k]]) ask(p_.steps[inside[k]], inside[k]);
     std::map<BufferId, BufferId> twin;
     const auto redirect = [&](Step& s) {
       for (BufferId& b : s.reads)
         if (const auto t = twin.find(b); t != twin.end()) b = t->second;
     };
     std::vector<Step> out;
-    for (size_t i = 0; i < position; ++i) {
-      if (!again[i]) continue;
+    for (size_t i : inside) {
+      if (!again_[i]) continue;
       Step s = p_.steps[i];
       redirect(s);
       for (BufferId& b : s.writes) {
@@ -92,13 +93,18 @@ class Marks {
       }
       out.push_back(std::move(s));
     }
-    for (size_t i = position; i < p_.steps.size(); ++i)
-      if (region(p_.steps[i]) == -r) redirect(p_.steps[i]);
+    for (size_t i : gradients) redirect(p_.steps[i]);
     return out;
   }
 
+  struct Region {
+    std::vector<size_t> inside, gradients;  // steps, in order
+  };
+
   Program& p_;
-  std::vector<int32_t> writer_;  // of each buffer that one step alone writes
+  std::vector<std::vector<size_t>> writers_;  // steps that write each buffer, in order
+  std::map<int32_t, Region> regions_;
+  std::vector<char> again_;  // by step
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 // From a specialised graph to a program: regions are lowered to steps, then every byte gets its
 // place.
 #include <algorithm>
+#include <utility>
 
 #include "core/plan/program.hpp"
 
@@ -235,57 +236,86 @@ class Preparer final : public Lowering {
                     std::make_move_iterator(first.end()));
   }
 
+  // Steps that read and write each buffer, in order, each once.
+  struct Users {
+    std::vector<int32_t> readers, writers;
+  };
+
+  std::vector<Users> list_users() const {
+    std::vector<Users> out(p_.buffers.size());
+    const auto note = [](std::vector<int32_t>& steps, int32_t step) {
+      if (steps.empty() || steps.back() != step) steps.push_back(step);
+    };
+    for (size_t i = 0; i < p_.steps.size(); ++i) {
+      const int32_t step = static_cast<int32_t>(i);
+      for (BufferId b : p_.steps[i].reads)
+        if (b != kNone) note(out[static_cast<size_t>(b)].readers, step);
+      for (BufferId b : p_.steps[i].writes)
+        if (b != kNone) note(out[static_cast<size_t>(b)].writers, step);
+    }
+    return out;
+  }
+
   // The next content of a state is written over the old one when the step that makes it allows that
   // and nothing reads the old content later; otherwise it is copied at the end.
   void place_updates() {
-    const Graph& g = p_.graph;
-    std::vector<Step> last;
-    for (const StateUpdate& u : g.updates) {
-      BufferId next = of(u.next);
-      const BufferId state = of(u.state);
+    std::vector<Users> users = list_users();
+    struct Copy {
+      StateUpdate update;
+      BufferId saved;  // of another state's old content, which may change before; or kNone
+    };
+    std::vector<Step> first;
+    std::vector<Copy> last;
+    for (const StateUpdate& u : p_.graph.updates) {
+      const BufferId next = of(u.next), state = of(u.state);
       if (next == state) continue;
-      if (buffer(next).kind == BufferKind::arena && can_overwrite(state, next)) {
-        // The bytes of `next` are from now on the state's.
-        for (Step& s : p_.steps) {
-          std::replace(s.reads.begin(), s.reads.end(), next, state);
-          std::replace(s.writes.begin(), s.writes.end(), next, state);
-        }
-        for (BufferId& b : buffer_of_)
-          if (b == next) b = state;
+      if (buffer(next).kind == BufferKind::arena && can_overwrite(users, state, next)) {
+        overwrite(users, state, next);
         continue;
       }
-      if (buffer(next).kind ==
-          BufferKind::state) {  // another state's old content: save it before that one changes
-        const BufferId saved = temporary(buffer(next).bytes);
-        p_.steps.insert(p_.steps.begin(), copy_step(next, saved));
-        next = saved;
+      BufferId saved = kNone;
+      if (p_.graph.value(p_.graph.viewed(u.next)).kind == ValueKind::state) {
+        saved = temporary(buffer(next).bytes);
+        first.push_back(copy_step(next, saved));
       }
-      last.push_back(copy_step(next, state));
+      last.push_back({u, saved});
     }
-    for (Step& s : last) add(std::move(s));
+    p_.steps.insert(p_.steps.begin(), std::make_move_iterator(first.rbegin()),
+                    std::make_move_iterator(first.rend()));
+    for (const Copy& c : last)
+      add(copy_step(c.saved == kNone ? of(c.update.next) : c.saved, of(c.update.state)));
   }
 
-  bool can_overwrite(BufferId state, BufferId next) const {
-    int writer = -1;
-    for (size_t i = 0; i < p_.steps.size(); ++i) {
-      const Step& s = p_.steps[i];
-      const bool reads_state = std::find(s.reads.begin(), s.reads.end(), state) != s.reads.end();
-      if (writer >= 0 && reads_state) return false;
-      if (std::find(s.writes.begin(), s.writes.end(), state) != s.writes.end()) return false;
-      const auto w = std::find(s.writes.begin(), s.writes.end(), next);
-      if (w == s.writes.end()) continue;
-      if (writer >= 0) return false;  // written piece by piece
-      writer = static_cast<int>(i);
-      // Only the update operators: what merely may run in place could do so before a step is found
-      // to be bad and abandoned.
-      if (s.node == kNone || p_.graph.node(s.node).op->inplace != Inplace::pairwise) return false;
-      const int32_t index = static_cast<int32_t>(w - s.writes.begin());
-      const bool allowed = std::any_of(s.may_share.begin(), s.may_share.end(), [&](MayShare m) {
-        return m.write == index && s.reads[static_cast<size_t>(m.read)] == state;
-      });
-      if (!allowed) return false;
+  bool can_overwrite(std::span<const Users> users, BufferId state, BufferId next) const {
+    const Users& of_state = users[static_cast<size_t>(state)];
+    const std::vector<int32_t>& writers = users[static_cast<size_t>(next)].writers;
+    if (!of_state.writers.empty()) return false;
+    if (writers.size() != 1) return false;  // written piece by piece
+    if (!of_state.readers.empty() && of_state.readers.back() > writers[0]) return false;
+    // Only the update operators: what merely may run in place could do so before a step is found
+    // to be bad and abandoned.
+    const Step& s = p_.steps[static_cast<size_t>(writers[0])];
+    if (s.node == kNone || p_.graph.node(s.node).op->inplace != Inplace::pairwise) return false;
+    const int32_t index =
+        static_cast<int32_t>(std::find(s.writes.begin(), s.writes.end(), next) - s.writes.begin());
+    return std::any_of(s.may_share.begin(), s.may_share.end(), [&](MayShare m) {
+      return m.write == index && s.reads[static_cast<size_t>(m.read)] == state;
+    });
+  }
+
+  // The bytes of `next` are from now on the state's.
+  void overwrite(std::span<Users> users, BufferId state, BufferId next) {
+    Users& from = users[static_cast<size_t>(next)];
+    for (int32_t step : from.readers) {
+      std::vector<BufferId>& reads = p_.steps[static_cast<size_t>(step)].reads;
+      std::replace(reads.begin(), reads.end(), next, state);
     }
-    return writer >= 0;
+    for (int32_t step : from.writers) {
+      std::vector<BufferId>& writes = p_.steps[static_cast<size_t>(step)].writes;
+      std::replace(writes.begin(), writes.end(), next, state);
+    }
+    users[static_cast<size_t>(state)] = std::exchange(from, {});
+    buffer_of_[static_cast<size_t>(buffer(next).value)] = state;
   }
 
   PrepareOptions options_;

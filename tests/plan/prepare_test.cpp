@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include "core/plan/program.hpp"
+#include "hone/op_attrs.hpp"
+#include "hone/op_table.hpp"
 #include "hone/ops.hpp"
 #include "hone/specialise.hpp"
 #include "tests/support/check.hpp"
@@ -111,6 +113,40 @@ TEST_CASE("two states that swap keep both contents") {
   REQUIRE_EQ(p.steps.size(), 4);
   CHECK(buffer_of_output(p, 0).kind == BufferKind::arena);
   CHECK(buffer_of_output(p, 1).kind == BufferKind::arena);
+}
+
+TEST_CASE(
+    "a state that takes the next content of another gets it after that has been overwritten") {
+  for (const bool follower_first : {false, true}) {
+    CAPTURE(follower_first);
+    Graph g;
+    Builder b(g);
+    const auto state = [&](const char* name) {
+      return b.state(StateRole::parameter, must(TensorData::zeros({DType::f32, {4}})), name);
+    };
+    const Value w = state("w"), follower = state("follower"), old = state("old");
+    const Value lr = b.input({DType::f32, {}}, "lr"), grad = b.input({DType::f32, {4}}, "grad");
+    const Value next = b.emit(op::sgd_update, {w, Value(), grad, lr});
+    const StateUpdate own = {w.id(), next.id()}, follows = {follower.id(), next.id()};
+    g.updates = {
+        follower_first ? follows : own, follower_first ? own : follows, {old.id(), w.id()}};
+    REQUIRE_OK(b.status());
+    const Program p = must(prepare(std::move(g), {}));
+    const auto holds = [&](BufferId id, Value v) {
+      const Buffer& of = p.buffers[static_cast<size_t>(id)];
+      return of.kind == BufferKind::state && of.value == v.id();
+    };
+    REQUIRE_EQ(p.steps.size(), 4);  // the old content is saved, then updated, then copied twice
+    CHECK(holds(p.steps[0].reads[0], w));
+    CHECK(holds(p.steps[1].writes[0], w));
+    for (size_t i : {size_t{2}, size_t{3}}) {
+      const Step& s = p.steps[i];
+      if (holds(s.writes[0], follower))
+        CHECK(holds(s.reads[0], w));
+      else
+        CHECK_EQ(s.reads[0], p.steps[0].writes[0]);
+    }
+  }
 }
 
 TEST_CASE("a plan describes itself") {
