@@ -123,6 +123,11 @@ class Engine {
   /// From now on these states lie in files, the others in memory. Errors: as
   /// platform::map_spill_file, out_of_memory; nothing has changed then.
   Status set_paged(PagedStates paged);
+  /// Takes over states that are not in the store yet, and contents of weights that are read from a
+  /// file: what lies in a mapped file and is never written stays there, the rest is copied. Within
+  /// the limit optimizer state goes to files where it must and may. Errors: out_of_memory, as
+  /// platform::map_spill_file; nothing has changed then.
+  Status adopt_states(std::span<const StateTensor* const> states);
   /// Room for a state: in a file if it is to lie there. Errors: as above.
   Result<TensorData> state_zeros(std::string_view name, const TensorType& type) const;
   /// Where optimizer state may lie (TrainerOptions::spill_folder).
@@ -218,6 +223,10 @@ class Engine {
   TensorData arena_;
   uint64_t clock_ = 0;
 };
+
+/// Copies bytes from one tensor to another of the same size; no page of a mapped file stays in
+/// memory.
+void copy_through(const TensorData& from, TensorData& to);
 
 /// Calls attempt(states in files) with as few of `names`, taken from the front, as suffice; `none`
 /// is without any of them. It must suffice with more where it does with fewer. Returns the attempt

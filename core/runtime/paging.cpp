@@ -83,6 +83,61 @@ Result<TensorData> Engine::state_zeros(std::string_view name, const TensorType& 
   return TensorData::borrow_writable(type, file.data, std::move(file.owner));
 }
 
+void copy_through(const TensorData& from, TensorData& to) {
+  auto* at = static_cast<std::byte*>(to.mutable_data());
+  platform::read_through(from.as_bytes(), [&](std::span<const std::byte> block) {
+    std::copy(block.begin(), block.end(), at);
+    platform::release_pages(at, static_cast<int64_t>(block.size()));
+    at += block.size();
+  });
+}
+
+Status Engine::adopt_states(std::span<const StateTensor* const> states) {
+  const auto stays = [&](const StateTensor& s) {
+    return states_.find(s.name) && platform::is_mapped(s.data.data(), s.data.bytes());
+  };
+  PagedStates paged = paged_;
+  int64_t bytes = lasting_bytes();
+  std::set<std::pair<int64_t, std::string_view>> may_spill;
+  for (const StateTensor* s : states) {
+    if (stays(*s)) continue;
+    const bool counted = states_.find(s->name) && paged.erase(s->name) == 0;
+    if (!counted) bytes += s->data.bytes();
+    if (s->role == StateRole::optimizer && !spill_folder.empty() && s->data.bytes() >= kWorthPaging)
+      may_spill.emplace(s->data.bytes(), s->name);
+  }
+  const int64_t limit = options_.memory_limit;
+  for (const auto& [size, name] : may_spill) {  // the smallest first, as in plans
+    if (limit == 0 || bytes <= limit) break;
+    paged.emplace(name);
+    bytes -= size;
+  }
+  if (limit > 0 && bytes > limit)
+    return out_of_memory(
+        "a memory limit of {} cannot be kept: with what is to be restored, weights and optimizer "
+        "state take {}",
+        bytes_text(limit), bytes_text(bytes));
+  std::swap(paged, paged_);
+  std::vector<TensorData> contents;
+  for (const StateTensor* s : states) {
+    Result<TensorData> data = stays(*s) ? s->data : state_zeros(s->name, s->data.type());
+    if (!data.ok()) {
+      std::swap(paged, paged_);
+      return data.status();
+    }
+    if (!stays(*s)) copy_through(s->data, *data);
+    contents.push_back(std::move(*data));
+  }
+  for (size_t i = 0; i < states.size(); ++i)
+    states_.set(states[i]->name, states[i]->role, std::move(contents[i]));
+  if (limit > 0 && !states.empty()) {  // planned for what was there before
+    for (auto* cache : caches) cache->clear();
+    arena_ = TensorData();
+  }
+  moved();
+  return {};
+}
+
 Status Engine::set_paged(PagedStates paged) {
   std::swap(paged, paged_);
   std::vector<std::pair<StateTensor*, TensorData>> moves;
@@ -96,9 +151,7 @@ Status Engine::set_paged(PagedStates paged) {
     moves.emplace_back(&s, std::move(*room));
   }
   for (auto& [state, room] : moves) {
-    std::copy_n(static_cast<const char*>(state->data.data()), state->data.bytes(),
-                static_cast<char*>(room.mutable_data()));
-    platform::release_pages(room.data(), room.bytes());
+    copy_through(state->data, room);
     for (auto* cache : caches)
       for (const auto& c : *cache)
         for (ValueInfo& v : c->program.graph.values)

@@ -33,6 +33,8 @@ struct Trainer::Impl {
   void drop_gradients();
   /// Whether a state holds gradients that wait.
   static bool waits(std::string_view state_name);
+  /// Errors: as Trainer::restore.
+  Status check_fits(const State& state) const;
 
   /// The program of a step; with micro-batches, that of the first of them.
   Result<Compiled*> gradient_program(std::span<const NamedTensor> batch);

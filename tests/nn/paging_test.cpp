@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Limits below what the weights or the optimizer's state take: they stay in files.
+#include "hone/checkpoint.hpp"
 #include "hone/session.hpp"
 #include "tests/nn/memory_models.hpp"
 #include "tests/support/temp_dir.hpp"
@@ -159,6 +160,67 @@ TEST_CASE("frozen weights of a mapped file stay there while others are trained")
   check_same_states(free, tight);
   CHECK(same_bits(find_state(s.model, "0.weight")->data,
                   find_state(mapped(dir).model, "0.weight")->data));
+}
+
+TEST_CASE("restored frozen weights count in memory unless they come from a file") {
+  const TempDir dir;
+  const Subject s = mapped(dir);
+  TrainerOptions o = options(0);
+  o.trainable = "12.*";
+  const int64_t weights = must(must(Trainer::create(s.model, o)).plan(s.batch)).state_bytes;
+  o.session.memory_limit = weights / 2;
+  Trainer t = must(Trainer::create(s.model, o));
+  REQUIRE_OK(t.step(s.batch));
+  const PlanInfo plan = must(t.plan(s.batch));
+  const auto restored = [&](std::string_view pattern) {
+    Trainer::State other = must(t.save());
+    for (StateTensor& e : other.entries)
+      if (matches(pattern, e.name)) e.data.as_mutable<float>()[0] += 1;
+    return other;
+  };
+  const auto weight_bytes = find_state(s.model, "0.weight")->data.bytes();
+
+  // From a checkpoint it is read when it is needed, as before.
+  Trainer::State other = restored("2.weight");
+  REQUIRE_OK(save_checkpoint({.tensors = other.entries, .step = 1}, dir.file("other.ckpt")));
+  other.entries = must(load_checkpoint(dir.file("other.ckpt"))).tensors;
+  REQUIRE_OK(t.restore(other));
+  CHECK_EQ(must(t.plan(s.batch)).file_bytes, plan.file_bytes);
+  CHECK_EQ(must(t.plan(s.batch)).peak_bytes, plan.peak_bytes);
+
+  REQUIRE_OK(t.restore(restored("0.weight")));
+  const PlanInfo after = must(t.plan(s.batch));
+  CHECK_LE(after.peak_bytes, o.session.memory_limit);
+  CHECK_EQ(after.file_bytes + after.state_bytes, plan.file_bytes + plan.state_bytes);
+  CHECK_LE(after.file_bytes, 5 * weight_bytes);  // of six
+  Trainer free = must(Trainer::create(s.model, options(0)));
+  REQUIRE_OK(free.restore(must(t.save())));
+  CHECK_EQ(must(t.evaluate(s.batch)), must(free.evaluate(s.batch)));
+
+  const Trainer::State before = must(t.save());
+  CHECK_ERROR(t.restore(restored("*.weight")), Code::out_of_memory,
+              "with what is to be restored, weights and optimizer state take");
+  const Trainer::State same = must(t.save());
+  for (size_t i = 0; i < before.entries.size(); ++i)
+    CHECK(same_bits(before.entries[i].data, same.entries[i].data));
+  CHECK_EQ(must(t.plan(s.batch)).file_bytes, after.file_bytes);
+  REQUIRE_OK(t.step(s.batch));
+}
+
+TEST_CASE("restored optimizer state goes straight to files where memory is too small for it") {
+  const TempDir dir;
+  const Subject s = wide();
+  Trainer free = must(Trainer::create(s.model, options(0)));
+  REQUIRE_OK(free.step(s.batch));
+  Trainer measure = must(Trainer::create(s.model, spilling(0, dir.path())));
+  const int64_t least = must(measure.smallest_memory_limit(s.batch));
+  Trainer t = must(Trainer::create(s.model, spilling(least, dir.path())));
+  REQUIRE_OK(t.restore(must(free.save())));
+  CHECK_EQ(must(t.step(s.batch)).loss, must(free.step(s.batch)).loss);
+  CHECK_LE(must(t.plan(s.batch)).peak_bytes, least);
+  check_same_states(free, t);
+  Trainer nowhere = must(Trainer::create(s.model, options(least)));
+  CHECK_ERROR(nowhere.restore(must(free.save())), Code::out_of_memory, "cannot be kept");
 }
 
 TEST_CASE("a frozen prefix runs in inference form when asked to") {

@@ -161,6 +161,34 @@ TEST_CASE("making plans takes no second copy of optimizer state, and refused one
   }
 }
 
+TEST_CASE("restoring takes memory for what was not there, and copies nothing twice") {
+  Model m;
+  Builder b(m.graph, Composites::keep);
+  const Value x = b.input({DType::f32, {m.graph.dim("N"), 1000}}, "x");
+  const TensorData w = random_tensor({DType::f32, {1000, 500}}, 5, -0.3, 0.3);
+  b.output(ops::matmul(x, b.state(StateRole::parameter, w, "w")), "logits");
+  REQUIRE_OK(b.status());
+  const std::vector<NamedTensor> batch = {{"x", random_tensor({DType::f32, {2, 1000}}, 1)},
+                                          {"label", must(TensorData::zeros({DType::i64, {2}}))}};
+  TrainerOptions o;
+  o.loss = cross_entropy_loss;
+  o.optimizer.kind = OptimizerKind::adamw;
+  Trainer t = must(Trainer::create(m, o));
+  REQUIRE_OK(t.step(batch));
+  const Trainer::State saved = must(t.save());
+  Trainer fresh = must(Trainer::create(m, o));
+  constexpr long kMoments = 2 * 1000 * 500 * 4, kRest = 64 << 10;
+  for (const auto& [trainer, needed] : {std::pair{&t, 0L}, std::pair{&fresh, kMoments}}) {
+    const long before = live_bytes;
+    peak_bytes = before;
+    REQUIRE_OK(trainer->restore(saved));
+    CHECK_LE(live_bytes - before, needed + kRest);
+    CHECK_LE(peak_bytes - before, needed + kRest);
+    CHECK_GE(peak_bytes - before, needed);
+  }
+  CHECK_EQ(must(t.step(batch)).loss, must(fresh.step(batch)).loss);
+}
+
 TEST_CASE("a checkpointed region keeps only what goes in and what comes out") {
   long kept[2];
   for (const bool marked : {false, true}) {
