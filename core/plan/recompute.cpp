@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/plan/chain.hpp"
 #include "core/plan/rehearsal.hpp"
 
 namespace hone {
@@ -171,6 +172,16 @@ bool search(const Facts& facts, int64_t limit, const RecomputeOptions& options,
   return true;
 }
 
+// Where the steps are a chain the optimum is known.
+std::optional<Recomputation> along_chain(const Facts& facts, int64_t limit,
+                                         const RecomputeOptions& options) {
+  std::optional<Sequence> sequence = chain_within(facts.work, limit);
+  if (!sequence) return std::nullopt;
+  const Timeline t = follow(facts.work, *sequence);
+  if (t.peak > limit || t.cost > options.excess * facts.total) return std::nullopt;
+  return Recomputation{std::move(*sequence), t.peak, t.cost};
+}
+
 }  // namespace
 
 std::optional<Recomputation> recompute_within(const WorkList& work, int64_t limit,
@@ -181,8 +192,12 @@ std::optional<Recomputation> recompute_within(const WorkList& work, int64_t limi
   plain.cost = t.cost;
   if (plain.peak <= limit) return plain;
   if (limit < floor_bytes(work)) return std::nullopt;
+  const Facts facts(work);
   Recomputation best;
-  if (!search(Facts(work), limit, options, best)) return std::nullopt;
+  const bool found = search(facts, limit, options, best);
+  std::optional<Recomputation> chain = along_chain(facts, limit, options);
+  if (chain && (!found || chain->cost < best.cost)) return chain;
+  if (!found) return std::nullopt;
   return best;
 }
 
@@ -224,6 +239,11 @@ Recomputation smallest(const WorkList& work, const RecomputeOptions& options) {
     bool fits = false;
     for (int k = 0; k < tried && !fits; ++k)
       fits = attempt(facts, {middle, kWeights[k], {}}, options.excess * facts.total, r);
+    if (!fits) {
+      std::optional<Recomputation> chain = along_chain(facts, middle, options);
+      fits = chain.has_value();
+      if (fits) r = std::move(*chain);
+    }
     if (!fits) {
       low = middle;
       continue;
