@@ -34,7 +34,7 @@ Result<std::vector<Tensor>> Optimizer::updated(const Tensor& parameter, const Op
   const auto moment = [&](const Tensor& t) {
     return t.defined() ? t : Tensor::zeros(parameter.shape(), wide);
   };
-  const Tensor lr = Tensor::scalar(o.lr, wide), gradient = parameter.grad();
+  const Tensor lr = Tensor::scalar(o.lr, DType::f64), gradient = parameter.grad();
   const Tensor step = Tensor::scalar(static_cast<double>(moments.steps + 1), DType::i64);
   std::vector<Tensor> outs;
   if (o.kind == OptimizerKind::sgd) {

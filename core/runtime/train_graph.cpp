@@ -94,7 +94,7 @@ class Writer {
   Status append_updates(const std::vector<Value>& wrt, std::vector<Value> grads) {
     if (options_.clip_norm > 0) clip(grads);
     b_.set_scope("update");
-    const Value lr = b_.input({DType::f32, {}}, std::string(kLrInput));
+    const Value lr = b_.input({DType::f64, {}}, std::string(kLrInput));
     const Value step = b_.input({DType::i64, {}}, std::string(kStepInput));
     for (size_t i = 0; i < wrt.size(); ++i) HONE_TRY(update(wrt[i], grads[i], lr, step));
     return b_.status();

@@ -83,7 +83,7 @@ Result<StepResult> Trainer::step(std::span<const NamedTensor> batch) {
   size_t done = 0;
   HONE_ASSIGN(const double loss, t.run_to_loss(*c, done));
   HONE_TRY(t.run_rest(*c, done));
-  StepResult r{t.step, loss, static_cast<double>(t.lr), 0};
+  StepResult r{t.step, loss, t.lr, 0};
   if (c->held.size() > 1) r.grad_norm = c->held[1].at(0);
   ++t.step;
   return r;

@@ -73,7 +73,7 @@ Result<double> Trainer::Impl::accumulate(std::span<const NamedTensor> batch) {
 
 Result<StepResult> Trainer::Impl::apply() {
   begin_step();
-  StepResult r{step, 0, static_cast<double>(lr), 0};
+  StepResult r{step, 0, lr, 0};
   if (weight > 0) {
     r.loss = weighted_loss / weight;
     HONE_ASSIGN(Compiled* const c, program({}, TrainForm::apply));

@@ -14,7 +14,7 @@ struct Trainer::Impl {
   TrainerOptions options;
   Engine engine;
   int64_t step = 0;
-  float lr = 0;              // fed to update programs
+  double lr = 0;             // fed to update programs
   int64_t step_number = 0;   // likewise
   double weight = 0;         // of the gradients that wait to be applied
   double weighted_loss = 0;  // sum of their losses times weights

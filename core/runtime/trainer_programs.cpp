@@ -260,7 +260,7 @@ Result<double> Trainer::Impl::run_to_loss(Compiled& c, size_t& done) {
     return invalid(
         "the loss of step {} is {}: nothing was updated; look for NaN or infinity in the batch, "
         "lower the learning rate (now {}) or clip gradients",
-        step, loss, static_cast<double>(lr));
+        step, loss, lr);
   return loss;
 }
 
@@ -273,7 +273,7 @@ Status Trainer::Impl::run_rest(Compiled& c, size_t done) {
 }
 
 void Trainer::Impl::begin_step() {
-  lr = static_cast<float>(options.schedule ? options.schedule(step) : options.optimizer.lr);
+  lr = options.schedule ? options.schedule(step) : options.optimizer.lr;
   step_number = step + 1;
 }
 

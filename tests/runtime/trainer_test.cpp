@@ -51,9 +51,7 @@ TEST_CASE("one step of gradient descent moves each parameter against its gradien
   REQUIRE_OK(t.step(batch));
   const TensorData after = state_of(t, grads[0].name);
   for (int64_t i = 0; i < before.numel(); ++i)
-    CHECK_EQ(after.at(i),
-             doctest::Approx(before.at(i) - static_cast<double>(0.1f) * grads[0].data.at(i))
-                 .epsilon(1e-12));
+    CHECK_EQ(after.at(i), doctest::Approx(before.at(i) - 0.1 * grads[0].data.at(i)).epsilon(1e-12));
 }
 
 TEST_CASE("dampening leaves the first step's velocity whole") {
