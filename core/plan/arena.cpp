@@ -7,6 +7,8 @@
 #include "core/plan/arena.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <numeric>
 
 #include "core/plan/packing_search.hpp"
@@ -19,10 +21,6 @@ namespace {
 constexpr int64_t kMaxTotal = int64_t{1} << 60;
 
 size_t at(int32_t i) { return static_cast<size_t>(i); }
-
-bool live_together(const Lifetime& a, const Lifetime& b) {
-  return a.first <= b.last && b.first <= a.last;
-}
 
 // What is to be packed: buffers that need bytes, in moments instead of steps.
 struct Problem {
@@ -296,20 +294,33 @@ int64_t work_of_dive(const Problem& p) {
 
 }  // namespace
 
+// Goes through the births with what is live by its offset: only neighbours can overlap.
 bool is_valid(const ArenaPlan& plan, std::span<const Lifetime> lifetimes, int64_t alignment) {
   if (plan.offsets.size() != lifetimes.size()) return false;
-  std::vector<int32_t> order(lifetimes.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(),
-            [&](int32_t a, int32_t b) { return plan.offsets[at(a)] < plan.offsets[at(b)]; });
-  for (size_t i = 0; i < order.size(); ++i) {
-    const Lifetime& a = lifetimes[at(order[i])];
-    const int64_t begin = plan.offsets[at(order[i])], end = begin + round_up(a.bytes, alignment);
-    if (begin < 0 || begin % alignment != 0 || end > plan.bytes) return false;
-    for (size_t k = i + 1; k < order.size() && plan.offsets[at(order[k])] < end; ++k) {
-      const Lifetime& b = lifetimes[at(order[k])];
-      if (b.bytes > 0 && live_together(a, b)) return false;
-    }
+  std::vector<int32_t> births;
+  for (size_t i = 0; i < lifetimes.size(); ++i) {
+    const int64_t begin = plan.offsets[i];
+    if (begin < 0 || begin % alignment != 0 ||
+        begin + round_up(lifetimes[i].bytes, alignment) > plan.bytes)
+      return false;
+    if (lifetimes[i].bytes > 0) births.push_back(static_cast<int32_t>(i));
+  }
+  std::vector<int32_t> deaths = births;
+  std::sort(births.begin(), births.end(),
+            [&](int32_t a, int32_t b) { return lifetimes[at(a)].first < lifetimes[at(b)].first; });
+  std::sort(deaths.begin(), deaths.end(),
+            [&](int32_t a, int32_t b) { return lifetimes[at(a)].last < lifetimes[at(b)].last; });
+  std::map<int64_t, int64_t> live;  // ends by offset
+  size_t dead = 0;
+  for (int32_t i : births) {
+    for (; lifetimes[at(deaths[dead])].last < lifetimes[at(i)].first; ++dead)
+      live.erase(plan.offsets[at(deaths[dead])]);
+    const int64_t begin = plan.offsets[at(i)];
+    const int64_t end = begin + round_up(lifetimes[at(i)].bytes, alignment);
+    const auto next = live.lower_bound(begin);
+    if (next != live.end() && next->first < end) return false;
+    if (next != live.begin() && std::prev(next)->second > begin) return false;
+    live.emplace_hint(next, begin, end);
   }
   return true;
 }

@@ -99,11 +99,10 @@ Result<TrainGraph> Trainer::Impl::graph_for(std::span<const NamedTensor> batch, 
 }
 
 void Trainer::Impl::note_new_states(std::span<const TrainGraph::NewState> states, Draft& d) const {
+  std::set<std::string_view> noted;
+  for (const StateTensor& s : d.new_states) noted.insert(s.name);
   for (const TrainGraph::NewState& s : states) {
-    const bool known = engine.states().find(s.name) ||
-                       std::any_of(d.new_states.begin(), d.new_states.end(),
-                                   [&](const StateTensor& other) { return other.name == s.name; });
-    if (known) continue;
+    if (engine.states().find(s.name) || !noted.insert(s.name).second) continue;
     d.new_states.push_back(
         {s.name, StateRole::optimizer, TensorData::borrow(s.type, nullptr, nullptr)});
     d.optimizer += s.type.bytes();

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/plan/arena.hpp"
 
+#include <algorithm>
+#include <random>
+
 #include "hone/tensor_data.hpp"
 #include "tests/support/check.hpp"
 
@@ -74,6 +77,40 @@ TEST_CASE("the checker sees an overlap, a stray end and a crooked offset") {
   bad = plan;
   bad.offsets[0] = 1;
   CHECK_FALSE(is_valid(bad, lives));
+}
+
+TEST_CASE("a plan is valid exactly when no two buffers that are live together overlap") {
+  std::mt19937 random(4);
+  const auto below = [&](int n) {
+    return static_cast<int32_t>(random() % static_cast<unsigned>(n));
+  };
+  int valid = 0;
+  constexpr int kRounds = 2000;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<Lifetime> lives;
+    ArenaPlan plan;
+    plan.bytes = 10 * 64;
+    for (int i = 0; i < 5; ++i) {
+      const int32_t first = below(10);
+      lives.push_back({64 * below(4), first, first + below(4)});
+      plan.offsets.push_back(64 * below(8));
+    }
+    bool expected = true;
+    for (size_t a = 0; a < lives.size(); ++a) {
+      expected = expected && plan.offsets[a] + lives[a].bytes <= plan.bytes;
+      for (size_t b = 0; b < a; ++b) {
+        const bool meet = lives[a].first <= lives[b].last && lives[b].first <= lives[a].last;
+        const int64_t begin = std::max(plan.offsets[a], plan.offsets[b]);
+        const int64_t end =
+            std::min(plan.offsets[a] + lives[a].bytes, plan.offsets[b] + lives[b].bytes);
+        if (meet && begin < end) expected = false;
+      }
+    }
+    CHECK_EQ(is_valid(plan, lives), expected);
+    valid += expected;
+  }
+  CHECK_GT(valid, kRounds / 10);
+  CHECK_LT(valid, kRounds * 9 / 10);
 }
 
 }  // namespace hone::test
