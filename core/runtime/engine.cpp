@@ -112,11 +112,16 @@ void Engine::index_operands(Compiled& c) {
 
 Status Engine::bind(Compiled& c) {
   HONE_TRY(keep_limit(c));
+  HONE_TRY(pack(c));
   if (!arena_.defined() || arena_.bytes() < c.program.arena.bytes) {
     arena_ = TensorData();  // first give back, then take: the two need not fit together
     HONE_ASSIGN(arena_, TensorData::allocate({DType::u8, {c.program.arena.bytes}}));
   }
   if (c.arena == nullptr || c.arena != arena_.data() || c.moves != moves_) HONE_TRY(resolve(c));
+  return {};
+}
+
+Status Engine::pack(Compiled& c) {
   if (c.packed_version == states_.version()) return {};
   for (size_t i = 0; i < c.program.packs.size(); ++i) {
     const Pack& pack = c.program.packs[i];
@@ -130,9 +135,12 @@ Status Engine::bind(Compiled& c) {
       from.push_back(state ? state->data.data() : source.data.data());
     }
     if (constant && c.packed_version != 0) continue;
-    HONE_TRY(pack.fill(from, c.packed[i].mutable_data()));
+    const auto bytes = [&](size_t k) { return c.program.graph.type(pack.sources[k]).bytes(); };
+    // What is read from a file for this need not be there together with the arena.
     for (size_t k = 0; k < from.size(); ++k)
-      platform::release_pages(from[k], c.program.graph.type(pack.sources[k]).bytes());
+      if (platform::is_mapped(from[k], bytes(k))) arena_ = TensorData();
+    HONE_TRY(pack.fill(from, c.packed[i].mutable_data()));
+    for (size_t k = 0; k < from.size(); ++k) platform::release_pages(from[k], bytes(k));
   }
   c.packed_version = states_.version();
   return {};
@@ -228,15 +236,20 @@ PlanInfo Engine::info(const Compiled& c) const {
   out.arena_bytes = p.arena.bytes;
   out.lower_bound_bytes = p.arena.lower_bound;
   out.packed_bytes = p.packed_bytes;
+  const Originals originals = this->originals(c);
+  int64_t packed_away = 0;
   for (const StateStore::Entry& e : states_.entries()) {
-    const bool in_file = paged_.count(e.name) > 0;
+    const bool is_original = originals.names.count(e.name) > 0;
+    const bool in_file = is_original || paged_.count(e.name) > 0;
+    if (is_original) packed_away += e.data.bytes();
     (in_file ? out.file_bytes : out.state_bytes) += e.data.bytes();
     if (e.role == StateRole::optimizer && !in_file) out.optimizer_bytes += e.data.bytes();
   }
-  out.window_bytes = p.window_bytes;
+  // While weights are packed there is no arena.
+  out.window_bytes = std::max(p.window_bytes, originals.most_at_once - p.arena.bytes);
   out.held_bytes = c.reserved + kept_bytes;
   // The arena is as large as the largest of the programs needs it.
-  out.peak_bytes = out.arena_bytes + lasting_bytes() + p.window_bytes +
+  out.peak_bytes = out.arena_bytes + lasting_bytes() - packed_away + out.window_bytes +
                    std::max(cached_bytes(), p.packed_bytes + c.reserved);
   out.limit_bytes = options_.memory_limit;
   out.repeated_steps = p.repeats.runs;

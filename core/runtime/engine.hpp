@@ -193,6 +193,15 @@ class Engine {
 
  private:
   Status run_profiled(Compiled& c, size_t first, size_t last, std::byte* arena);
+  /// Packs weights where they have changed. May give the arena back.
+  Status pack(Compiled& c);
+  /// Weights in mapped files that no step of a program that is ready reads: they are in memory only
+  /// while they are packed.
+  struct Originals {
+    std::set<std::string_view> names;
+    int64_t most_at_once = 0;  ///< Of those that the program packs.
+  };
+  Originals originals(const Compiled& c) const;
   Status resolve(Compiled& c);
   PrepareOptions how_to_prepare() const;
   Result<Program> prepare_within(const Graph& graph, const CompileOptions& options);

@@ -41,6 +41,39 @@ int64_t Engine::lasting_bytes(const PagedStates& paged) const {
   return sum;
 }
 
+Engine::Originals Engine::originals(const Compiled& c) const {
+  std::set<std::string_view> read;
+  const auto note = [&](const Program& p) {
+    for (const Step& s : p.steps)
+      for (const auto* operands : {&s.reads, &s.writes})
+        for (BufferId id : *operands) {
+          if (id == kNone) continue;
+          const Buffer& b = p.buffers[static_cast<size_t>(id)];
+          if (b.kind == BufferKind::state) read.insert(p.graph.value(b.value).name);
+        }
+  };
+  note(c.program);
+  for (const auto* cache : caches)
+    for (const auto& other : *cache) {
+      note(other->program);
+      for (const Compiled::Assumption& a : other->assumptions) note(a.program->program);
+    }
+  Originals out;
+  for (const StateStore::Entry& e : states_.entries())
+    if (read.count(e.name) == 0 && paged_.count(e.name) == 0 &&
+        platform::is_mapped(e.data.data(), e.data.bytes()))
+      out.names.insert(e.name);
+  for (const Pack& pack : c.program.packs) {
+    int64_t bytes = 0;
+    for (ValueId v : pack.sources) {
+      const ValueInfo& source = c.program.graph.value(v);
+      if (out.names.count(source.name) > 0) bytes += source.type.bytes();
+    }
+    out.most_at_once = std::max(out.most_at_once, bytes);
+  }
+  return out;
+}
+
 int64_t Engine::bytes_beside(const Graph& g, const CompileOptions& options,
                              const PagedStates& paged) const {
   int64_t unborn = 0;  // in files, and not in the store yet

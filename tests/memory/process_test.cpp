@@ -96,7 +96,7 @@ TEST_CASE("a process that streams weights from their file grows by what the plan
   }
 }
 
-TEST_CASE("a process that packs weights keeps no second copy of them in memory") {
+TEST_CASE("a process that packs weights keeps no second copy of them, and the plan counts none") {
   const TempDir dir;
   save_wide(dir.file("wide.hone"));
   const TensorData in[] = {random_tensor({DType::f32, {4, kWidth}}, 5)};
@@ -110,9 +110,10 @@ TEST_CASE("a process that packs weights keeps no second copy of them in memory")
   });
   if (!grown) return;
   CHECK_LE(*grown, plan.peak_bytes + kBeside);
-  // The last one packed may be there twice.
+  CHECK_GE(*grown, plan.peak_bytes - kBeside);
+  // The last one packed is there twice for a moment.
   if (plan.packed_bytes > 0)
-    CHECK_LE(*grown, plan.packed_bytes + plan.arena_bytes + (4 << 20) + kBeside);
+    CHECK_LE(plan.peak_bytes, plan.packed_bytes + plan.arena_bytes + (4 << 20) + (64 << 10));
 }
 
 TEST_CASE("a process that trains with optimizer state in files grows by what the plan says") {
