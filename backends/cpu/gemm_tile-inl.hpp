@@ -39,7 +39,9 @@ struct ByColumns {
 };
 
 // One tile: C[R, width] = or += sum over k of A[r, k] B[k, column]. B has kc rows of `Vectors`
-// vectors, ldb apart, of which all may be read.
+// vectors, ldb apart, of which all may be read. Each element is one chain of fused operations that
+// starts at zero or at C: in how many pieces k comes makes no difference, and XNNPACK's products
+// have the same bits.
 template <int64_t R, int64_t Vectors, class A>
 HWY_INLINE void Tile(int64_t kc, A a, const float* HWY_RESTRICT b, int64_t ldb,
                      float* HWY_RESTRICT c, int64_t ldc, int64_t width, bool add) {
@@ -47,8 +49,15 @@ HWY_INLINE void Tile(int64_t kc, A a, const float* HWY_RESTRICT b, int64_t ldb,
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   using V = hn::Vec<decltype(d)>;
   V acc[R][Vectors];
+  const auto all_at = [&](int64_t at) { return at + lanes <= width; };
+  const auto left_at = [&](int64_t at) { return static_cast<size_t>(width - at); };
   for (int64_t r = 0; r < R; ++r)
-    for (int64_t v = 0; v < Vectors; ++v) acc[r][v] = hn::Zero(d);
+    for (int64_t v = 0; v < Vectors; ++v) {
+      const float* const from = c + r * ldc + v * lanes;
+      acc[r][v] = !add || v * lanes >= width ? hn::Zero(d)
+                  : all_at(v * lanes)        ? hn::LoadU(d, from)
+                                             : hn::LoadN(d, from, left_at(v * lanes));
+    }
   for (int64_t k = 0; k < kc; ++k) {
     V bv[Vectors];
     for (int64_t v = 0; v < Vectors; ++v) bv[v] = hn::LoadU(d, b + v * lanes);
@@ -63,14 +72,10 @@ HWY_INLINE void Tile(int64_t kc, A a, const float* HWY_RESTRICT b, int64_t ldb,
     float* row = c + r * ldc;
     for (int64_t v = 0; v < Vectors; ++v) {
       const int64_t at = v * lanes;
-      if (at + lanes <= width) {
-        const V old = add ? hn::LoadU(d, row + at) : hn::Zero(d);
-        hn::StoreU(hn::Add(old, acc[r][v]), d, row + at);
-      } else if (at < width) {
-        const size_t left = static_cast<size_t>(width - at);
-        const V old = add ? hn::LoadN(d, row + at, left) : hn::Zero(d);
-        hn::StoreN(hn::Add(old, acc[r][v]), d, row + at, left);
-      }
+      if (all_at(at))
+        hn::StoreU(acc[r][v], d, row + at);
+      else if (at < width)
+        hn::StoreN(acc[r][v], d, row + at, left_at(at));
     }
   }
 }

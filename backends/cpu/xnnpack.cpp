@@ -77,48 +77,59 @@ namespace {
 // Weights and bias, brought into XNNPACK's order and a normalisation's scale.
 class Source {
  public:
-  Source(const OrderWeights& order, const Normalisation* norm, int64_t count)
-      : order_(order), norm_(norm), count_(count) {}
+  Source(OrderWeights order, std::optional<Normalisation> norm, int64_t count)
+      : order_(std::move(order)), norm_(std::move(norm)), count_(count) {}
 
-  /// `from`: what the normalisation reads, then the weights and, without one, perhaps the bias.
-  Status load(std::span<const void* const> from) {
-    const size_t before = norm_ ? norm_->sources().size() : 0;
-    weights = static_cast<const float*>(from[before]);
-    bias = from.size() > before + 1 ? static_cast<const float*>(from[before + 1]) : nullptr;
-    if (norm_) HONE_TRY(scale(from.first(before)));
-    if (!order_) return {};
-    HONE_ASSIGN(ordered_, TensorData::allocate({DType::f32, {count_}}));
-    order_(weights, static_cast<float*>(ordered_.mutable_data()));
-    weights = static_cast<const float*>(ordered_.data());
-    return {};
+  /// What `load` writes.
+  int64_t workspace_bytes() const {
+    const int64_t copies = (norm_ ? 1 : 0) + (order_ ? 1 : 0);
+    return copies * round_up(count_ * 4) + (norm_ ? 2 * round_up(norm_->channels * 4) : 0);
   }
 
-  const float *weights = nullptr, *bias = nullptr;
+  struct Loaded {
+    const float *weights = nullptr, *bias = nullptr;
+  };
+  /// `from`: what the normalisation reads, then the weights and, without one, perhaps the bias.
+  Loaded load(std::span<const void* const> from, std::byte* workspace) const {
+    const size_t before = norm_ ? norm_->sources().size() : 0;
+    Loaded out;
+    out.weights = static_cast<const float*>(from[before]);
+    if (from.size() > before + 1) out.bias = static_cast<const float*>(from[before + 1]);
+    const auto take = [&](int64_t count) {
+      float* const at = reinterpret_cast<float*>(workspace);
+      workspace += round_up(count * 4);
+      return at;
+    };
+    if (norm_) {
+      float *const factor = take(norm_->channels), *const shift = take(norm_->channels);
+      norm_->coefficients(from.first(before), factor, shift);
+      float* const scaled = take(count_);
+      const int64_t each = count_ / norm_->channels;
+      for (int64_t c = 0; c < norm_->channels; ++c)
+        for (int64_t i = c * each; i < (c + 1) * each; ++i) scaled[i] = out.weights[i] * factor[c];
+      out = {scaled, shift};
+    }
+    if (order_) {
+      float* const ordered = take(count_);
+      order_(out.weights, ordered);
+      out.weights = ordered;
+    }
+    return out;
+  }
 
  private:
-  Status scale(std::span<const void* const> from) {
-    const int64_t channels = norm_->channels, each = count_ / channels;
-    std::vector<float> factor(static_cast<size_t>(channels));
-    shift_.resize(factor.size());
-    norm_->coefficients(from, factor.data(), shift_.data());
-    HONE_ASSIGN(scaled_, TensorData::allocate({DType::f32, {count_}}));
-    float* const to = static_cast<float*>(scaled_.mutable_data());
-    for (int64_t c = 0; c < channels; ++c)
-      for (int64_t i = c * each; i < (c + 1) * each; ++i)
-        to[i] = weights[i] * factor[static_cast<size_t>(c)];
-    weights = to;
-    bias = shift_.data();
-    return {};
-  }
-
-  const OrderWeights& order_;
-  const Normalisation* norm_;
+  OrderWeights order_;
+  std::optional<Normalisation> norm_;
   int64_t count_;
-  TensorData scaled_, ordered_;
-  std::vector<float> shift_;
 };
 
 }  // namespace
+
+Result<void*> Prepared::place(std::span<void* const> from, std::byte* scratch_memory) const {
+  if (!fill) return from[0];
+  HONE_TRY(fill({from.data(), from.size()}, scratch_memory));
+  return scratch_memory;
+}
 
 Result<Prepared> prepare_operator(Lowering& to, const Node& n, MakeOperator make,
                                   OrderWeights order, const Normalisation* norm) {
@@ -140,21 +151,33 @@ Result<Prepared> prepare_operator(Lowering& to, const Node& n, MakeOperator make
   sources.push_back(n.inputs[1]);
   if (!norm && bias_of(n) != kNone) sources.push_back(bias_of(n));
   const int64_t bytes = p.weights->bytes();
-  const std::optional<Normalisation> folded = norm ? std::optional(*norm) : std::nullopt;
-  p.packed = to.packed(sources, bytes,
-                       [make = std::move(make), order = std::move(order), folded, count, bytes](
-                           std::span<const void* const> from, void* dest) -> Status {
-                         Source source(order, folded ? &*folded : nullptr, count);
-                         HONE_TRY(source.load(from));
-                         // What makes the operator is as it was when the size was asked.
-                         PackedWeights weights;
-                         weights.set_place(dest, bytes);
-                         xnn_operator_t raw = nullptr;
-                         HONE_TRY(xnnpack_status(
-                             make(source.weights, source.bias, weights.cache(), &raw), "packing"));
-                         const XnnpackOperator op(raw);
-                         return {};
-                       });
+  const Source source(std::move(order), norm ? std::optional(*norm) : std::nullopt, count);
+  const auto pack = [make = std::move(make), source, bytes](std::span<const void* const> from,
+                                                            void* dest,
+                                                            std::byte* workspace) -> Status {
+    const Source::Loaded loaded = source.load(from, workspace);
+    // What makes the operator is as it was when the size was asked.
+    PackedWeights weights;
+    weights.set_place(dest, bytes);
+    xnn_operator_t raw = nullptr;
+    HONE_TRY(xnnpack_status(make(loaded.weights, loaded.bias, weights.cache(), &raw), "packing"));
+    const XnnpackOperator op(raw);
+    return {};
+  };
+  const int64_t workspace = source.workspace_bytes();
+  if (to.packs()) {
+    p.sources = {to.packed(
+        sources, bytes, [pack, workspace](std::span<const void* const> from, void* dest) -> Status {
+          HONE_ASSIGN(TensorData memory, TensorData::allocate({DType::u8, {workspace}}));
+          return pack(from, dest, static_cast<std::byte*>(memory.mutable_data()));
+        })};
+    return p;
+  }
+  for (ValueId v : sources) p.sources.push_back(to.of(v));
+  p.scratch = round_up(bytes) + workspace;
+  p.fill = [pack, bytes](std::span<const void* const> from, void* dest) {
+    return pack(from, dest, static_cast<std::byte*>(dest) + round_up(bytes));
+  };
   return p;
 }
 
@@ -165,44 +188,55 @@ namespace {
 class MatmulKernel final : public Kernel {
  public:
   MatmulKernel(Prepared p, int64_t rows, int64_t depth)
-      : weights_(std::move(p.weights)), op_(std::move(p.op)), rows_(rows), depth_(depth) {}
+      : p_(std::move(p)), rows_(rows), depth_(depth) {}
 
   // XNNPACK may read past the end of A: it gets a copy with room behind.
-  int64_t scratch_bytes() const { return rows_ * depth_ * 4 + kXnnpackSlack; }
+  int64_t scratch_bytes() const { return p_.scratch + rows_ * depth_ * 4 + kXnnpackSlack; }
 
+  // Operands: A, what the weights come from, C.
   Status run(const StepArgs& args) override {
     const pthreadpool_t pool = as_pthreadpool(args.pool);
-    if (weights_->place() != args.operands[1] || threads_ != args.pool.size()) {
-      weights_->set_place(args.operands[1], weights_->bytes());
+    HONE_ASSIGN(void* const place,
+                p_.place(args.operands.subspan(1, p_.sources.size()), args.scratch));
+    if (p_.weights->place() != place || threads_ != args.pool.size()) {
+      p_.weights->set_place(place, p_.weights->bytes());
       HONE_TRY(xnnpack_status(
-          xnn_reshape_fully_connected_nc_f32(op_.get(), static_cast<size_t>(rows_), pool),
+          xnn_reshape_fully_connected_nc_f32(p_.op.get(), static_cast<size_t>(rows_), pool),
           "matmul"));
       threads_ = args.pool.size();
     }
     const float* a = args.in<float>(0);
-    float* copy = reinterpret_cast<float*>(args.scratch);
+    float* copy = reinterpret_cast<float*>(args.scratch + p_.scratch);
     constexpr int64_t kGrain = 16384;
     args.pool.parallel_for(rows_ * depth_, kGrain, [&](int64_t begin, int64_t end, int) {
       std::copy(a + begin, a + end, copy + begin);
     });
-    HONE_TRY(xnnpack_status(xnn_setup_fully_connected_nc_f32(op_.get(), copy, args.out<float>(2)),
-                            "matmul"));
-    return xnnpack_status(xnn_run_operator(op_.get(), pool), "matmul");
+    float* const c = args.out<float>(1 + p_.sources.size());
+    HONE_TRY(xnnpack_status(xnn_setup_fully_connected_nc_f32(p_.op.get(), copy, c), "matmul"));
+    return xnnpack_status(xnn_run_operator(p_.op.get(), pool), "matmul");
   }
 
  private:
-  std::unique_ptr<PackedWeights> weights_;  // before the operator that uses it
-  XnnpackOperator op_;
+  Prepared p_;
   int64_t rows_, depth_;
   int threads_ = 0;
 };
+
+// Narrower products XNNPACK takes apart in another order than wide ones and than ours (gemm.cpp).
+constexpr int64_t kNarrowest = 16;
+
+int64_t width_of(const Graph& g, const Node& n) {
+  const Shape& y = g.type(n.outputs[0]).shape;
+  return y[y.rank() - 1];
+}
 
 }  // namespace
 
 bool xnnpack_accepts_matmul(const Graph& g, const Node& n) {
   return all_of_dtype(g, n, DType::f32) && !n.attrs.as<MatmulAttrs>().trans_a &&
-         g.type(n.inputs[1]).shape.rank() == 2 && g.type(n.inputs[0]).numel() > 0 &&
-         g.type(n.outputs[0]).numel() > 0 && fixed_weights(g, n) && xnnpack_available();
+         g.type(n.inputs[1]).shape.rank() == 2 && g.type(n.outputs[0]).shape.rank() > 0 &&
+         g.type(n.inputs[0]).numel() > 0 && g.type(n.outputs[0]).numel() > 0 &&
+         width_of(g, n) >= kNarrowest && fixed_weights(g, n) && xnnpack_available();
 }
 
 Status xnnpack_lower_matmul(Lowering& to, NodeId id) {
@@ -221,11 +255,12 @@ Status xnnpack_lower_matmul(Lowering& to, NodeId id) {
                                              cache, out);
   };
   HONE_ASSIGN(Prepared p, prepare_operator(to, n, make, nullptr));
-  const BufferId packed = p.packed;
+  const std::vector<BufferId> sources = p.sources;
   auto kernel = std::make_unique<MatmulKernel>(std::move(p), a.numel() / depth, depth);
   const int64_t scratch = kernel->scratch_bytes();
   Step s = plain_step(to, id, std::move(kernel), "xnnpack.matmul");
-  s.reads[1] = packed;
+  s.reads.resize(1);
+  s.reads.insert(s.reads.end(), sources.begin(), sources.end());
   s.scratch_bytes = scratch;
   to.add(std::move(s));
   return {};

@@ -63,14 +63,20 @@ using MakeOperator = std::function<xnn_status(const float* weights, const float*
 /// Brings weights into XNNPACK's order; empty where they are in it.
 using OrderWeights = std::function<void(const float* from, float* to)>;
 
-/// An operator, and the buffer that holds its weights.
+/// An operator, and what its weights come from.
 struct Prepared {
-  std::unique_ptr<PackedWeights> weights;
+  std::unique_ptr<PackedWeights> weights;  ///< Before the operator that uses it.
   XnnpackOperator op;
-  BufferId packed = kNone;
+  /// The packed weights, or where memory is too short for such copies, what `fill` packs at each
+  /// run into the first `scratch` bytes of the step's scratch.
+  std::vector<BufferId> sources;
+  PackFn fill;
+  int64_t scratch = 0;
+
+  /// Where the packed weights are, made if need be. `from`: the operands of `sources`.
+  Result<void*> place(std::span<void* const> from, std::byte* scratch_memory) const;
 };
-/// Has the node's weights packed once, through Lowering::packed.
-/// `norm`: what is folded into them, or null.
+/// `norm`: what is folded into the weights, or null.
 Result<Prepared> prepare_operator(Lowering& to, const Node& node, MakeOperator make,
                                   OrderWeights order, const Normalisation* norm = nullptr);
 

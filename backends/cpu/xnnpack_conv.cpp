@@ -24,14 +24,13 @@ struct Geometry {
 
 class ConvKernel final : public Kernel {
  public:
-  ConvKernel(Prepared p, const Geometry& g)
-      : weights_(std::move(p.weights)), op_(std::move(p.op)), g_(g) {}
+  ConvKernel(Prepared p, const Geometry& g) : p_(std::move(p)), g_(g) {}
 
   Status reshape(ThreadPool& pool) {
     size_t bytes = 0, alignment = 1, h = 0, w = 0;
     HONE_TRY(xnnpack_status(
         xnn_reshape_convolution2d_nhwc_f32(
-            op_.get(), static_cast<size_t>(g_.batch), static_cast<size_t>(g_.h.in),
+            p_.op.get(), static_cast<size_t>(g_.batch), static_cast<size_t>(g_.h.in),
             static_cast<size_t>(g_.w.in), &bytes, &alignment, &h, &w, as_pthreadpool(pool)),
         "conv"));
     HONE_ENSURE(static_cast<int64_t>(h) == g_.h.out && static_cast<int64_t>(w) == g_.w.out);
@@ -40,25 +39,28 @@ class ConvKernel final : public Kernel {
     threads_ = pool.size();
     return {};
   }
-  int64_t scratch_bytes() const { return scratch_bytes_; }
+  int64_t scratch_bytes() const { return p_.scratch + scratch_bytes_; }
 
+  // Operands: the image, what the weights come from, the result.
   Status run(const StepArgs& args) override {
-    if (weights_->place() != args.operands[1] || threads_ != args.pool.size()) {
-      weights_->set_place(args.operands[1], weights_->bytes());
+    HONE_ASSIGN(void* const place,
+                p_.place(args.operands.subspan(1, p_.sources.size()), args.scratch));
+    if (p_.weights->place() != place || threads_ != args.pool.size()) {
+      p_.weights->set_place(place, p_.weights->bytes());
       const int64_t planned = scratch_bytes_;
       HONE_TRY(reshape(args.pool));
       HONE_ENSURE(scratch_bytes_ <= planned);
       scratch_bytes_ = planned;
     }
-    HONE_TRY(xnnpack_status(xnn_setup_convolution2d_nhwc_f32(op_.get(), args.scratch,
-                                                             args.in<float>(0), args.out<float>(2)),
-                            "conv"));
-    return xnnpack_status(xnn_run_operator(op_.get(), as_pthreadpool(args.pool)), "conv");
+    HONE_TRY(xnnpack_status(
+        xnn_setup_convolution2d_nhwc_f32(p_.op.get(), args.scratch + p_.scratch, args.in<float>(0),
+                                         args.out<float>(1 + p_.sources.size())),
+        "conv"));
+    return xnnpack_status(xnn_run_operator(p_.op.get(), as_pthreadpool(args.pool)), "conv");
   }
 
  private:
-  std::unique_ptr<PackedWeights> weights_;  // before the operator that uses it
-  XnnpackOperator op_;
+  Prepared p_;
   Geometry g_;
   int64_t scratch_bytes_ = 0;
   int threads_ = 0;
@@ -142,14 +144,15 @@ Status xnnpack_lower_conv(Region& r, const Group& group) {
   HONE_ASSIGN(Prepared p,
               prepare_operator(r.to(), n, conv_maker(size, bounds.low, bounds.high),
                                conv_order(g.type(n.inputs[1]).shape), norm ? &folding : nullptr));
-  const BufferId packed = p.packed;
+  const std::vector<BufferId> sources = p.sources;
   auto kernel = std::make_unique<ConvKernel>(std::move(p), size);
   CountedPool pool(r.to().threads());
   HONE_TRY(kernel->reshape(pool));
   const BufferId image = r.image_with_slack(n.inputs[0], id);
   const int64_t scratch = kernel->scratch_bytes();
   Step s = plain_step(r.to(), id, std::move(kernel), "xnnpack.conv");
-  s.reads = {image, packed};
+  s.reads = {image};
+  s.reads.insert(s.reads.end(), sources.begin(), sources.end());
   s.writes = {r.result_image(g.node(group.last()).outputs[0])};
   s.scratch_bytes = scratch;
   r.to().add(std::move(s));

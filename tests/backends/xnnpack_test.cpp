@@ -120,4 +120,12 @@ TEST_CASE("a matrix product with fixed weights is packed") {
   }
 }
 
+TEST_CASE("a narrow matrix product is left to others, for the sake of equal bits") {
+  if (!xnnpack()) return;
+  Case c;
+  const Value x = c.input({3, 37}, "x", 1), w = c.weights({37, 15}, Weights::fixed);
+  c.check(c.builder().emit(op::matmul, {x, w}, MatmulAttrs{}), *xnnpack());
+  CHECK(c.steps(*xnnpack()) != "xnnpack.matmul");
+}
+
 }  // namespace hone::test

@@ -9,11 +9,11 @@ namespace hone::test {
 
 namespace {
 
-// Six layers of 256 KiB of weights each.
+// Eight layers of 256 KiB of weights each; a kernel may need one of them twice.
 Subject wide() {
   Generator rng(6);
   nn::Sequential net;
-  for (int i = 0; i < 6; ++i) {
+  for (int i = 0; i < 8; ++i) {
     net.add<nn::Linear>(256, 256, rng);
     net.add<nn::Relu>();
   }
@@ -79,7 +79,7 @@ TEST_CASE("optimizer state goes into files when it is allowed to and only when i
   Trainer roomy = must(Trainer::create(s.model, spilling(least, dir.path())));
   CHECK_EQ(must(roomy.plan(s.batch)).file_bytes, 0);
   const int64_t spilled = must(roomy.smallest_memory_limit(s.batch));
-  CHECK_LT(spilled, least - (2 << 20));  // of 3 MiB of moments
+  CHECK_LT(spilled, least - (2 << 20));  // of 4 MiB of moments
 
   Trainer tight = must(Trainer::create(s.model, spilling(spilled, dir.path())));
   Trainer between = must(Trainer::create(s.model, spilling((spilled + least) / 2, dir.path())));
@@ -140,7 +140,7 @@ TEST_CASE("frozen weights of a mapped file stay there while others are trained")
   const TempDir dir;
   const Subject s = mapped(dir);
   TrainerOptions o = options(0);
-  o.trainable = "12.*";
+  o.trainable = "16.*";
   Trainer free = must(Trainer::create(s.model, o));
   const PlanInfo unbound = must(free.plan(s.batch));
   const int64_t weights = unbound.state_bytes + unbound.file_bytes;
@@ -168,7 +168,7 @@ TEST_CASE("restored frozen weights count in memory unless they come from a file"
   const TempDir dir;
   const Subject s = mapped(dir);
   TrainerOptions o = options(0);
-  o.trainable = "12.*";
+  o.trainable = "16.*";
   const PlanInfo unbound = must(must(Trainer::create(s.model, o)).plan(s.batch));
   const int64_t weights = unbound.state_bytes + unbound.file_bytes;
   o.session.memory_limit = weights / 2;
@@ -195,7 +195,7 @@ TEST_CASE("restored frozen weights count in memory unless they come from a file"
   const PlanInfo after = must(t.plan(s.batch));
   CHECK_LE(after.peak_bytes, o.session.memory_limit);
   CHECK_EQ(after.file_bytes + after.state_bytes, plan.file_bytes + plan.state_bytes);
-  CHECK_LE(after.file_bytes, 5 * weight_bytes);  // of six
+  CHECK_LE(after.file_bytes, 7 * weight_bytes);  // of eight
   Trainer free = must(Trainer::create(s.model, options(0)));
   REQUIRE_OK(free.restore(must(t.save())));
   CHECK_EQ(must(t.evaluate(s.batch)), must(free.evaluate(s.batch)));
