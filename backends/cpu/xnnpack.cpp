@@ -49,7 +49,9 @@ bool fixed_weights(const Graph& g, const Node& n) {
 PackedWeights::PackedWeights() {
   constexpr size_t kNotFound = std::numeric_limits<size_t>::max();
   provider_.context = this;
-  provider_.look_up = [](void*, const xnn_weights_cache_look_up_key*) { return kNotFound; };
+  provider_.look_up = [](void* self, const xnn_weights_cache_look_up_key*) {
+    return static_cast<PackedWeights*>(self)->packed_ ? size_t{0} : kNotFound;
+  };
   provider_.reserve_space = [](void* self, size_t bytes) {
     return static_cast<PackedWeights*>(self)->reserve(bytes);
   };
@@ -64,12 +66,7 @@ PackedWeights::PackedWeights() {
 
 void* PackedWeights::reserve(size_t bytes) {
   bytes_ = static_cast<int64_t>(bytes);
-  if (place_) return bytes_ <= room_ ? place_ : nullptr;
-  Result<TensorData> made = TensorData::allocate({DType::u8, {bytes_}});
-  if (!made.ok()) return nullptr;
-  stand_in_ = std::move(made).value();
-  place_ = stand_in_.mutable_data();
-  return place_;
+  return bytes_ <= room_ ? place_ : nullptr;
 }
 
 namespace {
@@ -137,15 +134,22 @@ Result<Prepared> prepare_operator(Lowering& to, const Node& n, MakeOperator make
   const int64_t count = g.type(n.inputs[1]).numel();
   Prepared p;
   p.weights = std::make_unique<PackedWeights>();
-  {  // once with zeros, to learn the size
-    HONE_ASSIGN(const TensorData zeros, TensorData::zeros({DType::f32, {count}}));
-    xnn_operator_t raw = nullptr;
-    HONE_TRY(xnnpack_status(
-        make(static_cast<const float*>(zeros.data()), nullptr, p.weights->cache(), &raw),
-        n.op->name));
-    p.op.reset(raw);
-    p.weights->drop_stand_in();
+  constexpr float kUnread = 0;
+  xnn_operator_t raw = nullptr;
+  xnn_status made = make(&kUnread, nullptr, p.weights->cache(), &raw);  // to learn the size
+  if (p.weights->bytes() > 0) {
+    p.weights->take_for_packed();
+    made = make(&kUnread, nullptr, p.weights->cache(), &raw);
   }
+  if (made == xnn_status_out_of_memory) {  // depthwise convolutions always pack: few bytes
+    HONE_ASSIGN(TensorData memory, TensorData::allocate({DType::u8, {p.weights->bytes()}}));
+    HONE_ASSIGN(const TensorData zeros, TensorData::zeros({DType::f32, {count}}));
+    p.weights->set_place(memory.mutable_data(), memory.bytes());
+    made = make(static_cast<const float*>(zeros.data()), nullptr, p.weights->cache(), &raw);
+    p.weights->set_place(nullptr, 0);
+  }
+  HONE_TRY(xnnpack_status(made, n.op->name));
+  p.op.reset(raw);
   std::vector<ValueId> sources;
   if (norm) sources = norm->sources();
   sources.push_back(n.inputs[1]);
@@ -159,9 +163,10 @@ Result<Prepared> prepare_operator(Lowering& to, const Node& n, MakeOperator make
     // What makes the operator is as it was when the size was asked.
     PackedWeights weights;
     weights.set_place(dest, bytes);
-    xnn_operator_t raw = nullptr;
-    HONE_TRY(xnnpack_status(make(loaded.weights, loaded.bias, weights.cache(), &raw), "packing"));
-    const XnnpackOperator op(raw);
+    xnn_operator_t packer = nullptr;
+    HONE_TRY(
+        xnnpack_status(make(loaded.weights, loaded.bias, weights.cache(), &packer), "packing"));
+    const XnnpackOperator op(packer);
     return {};
   };
   const int64_t workspace = source.workspace_bytes();

@@ -33,6 +33,8 @@ struct DeleteOperator {
 using XnnpackOperator = std::unique_ptr<xnn_operator, DeleteOperator>;
 
 /// The packed weights of one operator: XNNPACK takes it for a cache and leaves the place to us.
+/// Until there is a place, an operator that is made is refused the memory to pack into, which tells
+/// how much it wants; one that is made with `take_for_packed` does not pack at all.
 class PackedWeights {
  public:
   PackedWeights();
@@ -43,10 +45,9 @@ class PackedWeights {
   /// Where they are: XNNPACK asks when an operator is reshaped.
   void* place() const { return place_; }
   void set_place(void* at, int64_t room) { place_ = at, room_ = room; }
-  /// Bytes that packing takes; known once an operator was made.
+  void take_for_packed() { packed_ = true; }
+  /// Bytes that packing takes; known once an operator was to be made.
   int64_t bytes() const { return bytes_; }
-  /// Forgets the memory that stood in while no place was known.
-  void drop_stand_in() { stand_in_ = TensorData(), place_ = nullptr; }
 
  private:
   void* reserve(size_t bytes);
@@ -54,7 +55,7 @@ class PackedWeights {
   xnn_weights_cache_provider provider_{};
   void* place_ = nullptr;
   int64_t room_ = 0, bytes_ = 0;
-  TensorData stand_in_;
+  bool packed_ = false;
 };
 
 /// Makes an operator; it packs `weights`, in XNNPACK's order, and `bias` (or null) into the cache.
