@@ -99,13 +99,16 @@ Status search(const WorkList& work, int64_t room, const std::function<bool()>& k
                             .keep_going = [&](const ArenaPlan&) { return keep_going(); }};
   RecomputeOptions options;
   options.keep_going = &keep_going;
-  constexpr int kRounds = 8;  // each four times as long as the one before
-  for (int round = 0; round < kRounds && keep_going(); ++round) {
-    options.tries *= 2;
-    options.improved *= 2;
-    options.trials *= 4;
-    options.visits *= 4;
-    options.effort *= 4;
+  // First as usual but more of it, then from one random valuation after the other.
+  constexpr uint32_t kRounds = 1 << 20;
+  for (uint32_t round = 0; round < kRounds && keep_going(); ++round) {
+    options.seed = round;
+    if (round < 2) {
+      options.improved *= 2;
+      options.trials *= 4;
+      options.visits *= 4;
+      options.effort *= 4;
+    }
     const std::optional<Recomputation> runs = recompute_within(ordered.list, room, options);
     if (!runs || runs->cost > best.timeline.cost) continue;
     HONE_ASSIGN(Placement placed, pack(work, ordered.numbered(runs->sequence), deep));

@@ -5,6 +5,8 @@
 #include "core/plan/recompute.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <random>
 
 #include "core/plan/chain.hpp"
 #include "core/plan/rehearsal.hpp"
@@ -121,11 +123,11 @@ std::vector<int32_t> given_up(const WorkList& work, const Sequence& sequence) {
 void climb(const Facts& facts, int64_t limit, const RecomputeOptions& options, Found& best) {
   constexpr float kHardly = 1e6f;
   int rehearsals = static_cast<int>(options.effort / std::max<size_t>(1, facts.work.steps.size()));
-  best.way.reluctance.assign(facts.work.bytes.size(), 1);
+  if (best.way.reluctance.empty()) best.way.reluctance.assign(facts.work.bytes.size(), 1);
   for (bool better = true; better;) {
     better = false;
     for (int32_t b : given_up(facts.work, best.runs.sequence)) {
-      if (best.way.reluctance[static_cast<size_t>(b)] != 1) continue;
+      if (best.way.reluctance[static_cast<size_t>(b)] >= kHardly) continue;
       if (rehearsals-- <= 0 || !options.goes_on()) return;
       Found trial{{}, best.way};
       trial.way.reluctance[static_cast<size_t>(b)] = kHardly;
@@ -139,8 +141,16 @@ void climb(const Facts& facts, int64_t limit, const RecomputeOptions& options, F
   }
 }
 
+std::vector<float> at_random(size_t count, std::mt19937& random) {
+  std::vector<float> out;
+  for (size_t i = 0; i < count; ++i)
+    out.push_back(std::pow(3.0f, static_cast<float>(random()) * 0x1p-31f - 1));
+  return out;
+}
+
 bool search(const Facts& facts, int64_t limit, const RecomputeOptions& options,
             Recomputation& best) {
+  std::mt19937 random(options.seed);
   std::vector<Found> found;
   double most = options.excess * facts.total;
   // Very long programs get fewer.
@@ -152,6 +162,7 @@ bool search(const Facts& facts, int64_t limit, const RecomputeOptions& options,
       if (tries-- <= 0) break;
       Found f;
       f.way = {limit + static_cast<int64_t>(margin * static_cast<double>(limit)), weights, {}};
+      if (options.seed > 0) f.way.reluctance = at_random(facts.work.bytes.size(), random);
       if (!attempt(facts, f.way, most, f.runs) || f.runs.peak > limit) continue;
       most = std::min(most, f.runs.cost * 1.1);
       found.push_back(std::move(f));

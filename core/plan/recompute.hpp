@@ -16,6 +16,7 @@ struct RecomputeOptions {
   int trials = 1000;     ///< ... by this many single changes each at most.
   size_t effort = 5000;  ///< Steps that may be rehearsed more to come from a good way to a better.
   size_t visits = 1'500'000;  ///< Steps that these trials may follow in all.
+  uint32_t seed = 0;          ///< Above 0: buffers are valued at random, up to thrice or a third.
   double excess = 20;  ///< A sequence that costs more than this many times the steps is given up.
   /// Asked now and then once there is a sequence to return: false ends the search.
   const std::function<bool()>* keep_going = nullptr;
