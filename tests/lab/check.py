@@ -15,7 +15,7 @@ import numpy as np
 OUT_TOL = 1e-4           # of the largest element of the reference
 GRAD_TOL, GRAD_SLACK = 1e-4, 4.0
 LOSS_TOL, LOSS_SLACK = 1e-5, 4.0
-F64_TOL = 1e-7           # double precision leaves no room for drift; the reference's gradients are compared through its own error
+F64_TOL = 1e-7           # of gradients in double precision: the reference's are compared through its own error
 
 
 class Bad(Exception):
@@ -184,14 +184,19 @@ def losses(ref, work, file, kind):
 
 
 def check_losses_f64(ref, work, kind):
-    """-> the worst distance, of the largest loss."""
+    """-> the worst distance, of the largest loss.
+
+    Allowed is what an fp32 run may have, though nearly all are at 1e-15: numbers like eps stand in the file in fp32, and some
+    trainings make much of a last digit.
+    """
     ran(work, f"{kind}64")
-    got, want, _ = losses(ref, work, f"{kind}64", kind)
-    off = np.abs(got - want) / np.abs(want).max()
-    if not np.all(off <= F64_TOL):
-        i = int(np.argmax(np.nan_to_num(off, nan=np.inf) > F64_TOL))
-        raise Bad(f"{kind} loss {i + 1} in f64 is {got[i]:.12f}, the reference {want[i]:.12f}, allowed ±{F64_TOL * np.abs(want).max():.1e}")
-    return f"{off.max():.0e}"
+    got, want, single = losses(ref, work, f"{kind}64", kind)
+    allowed = LOSS_SLACK * np.maximum.accumulate(np.abs(single - want)) + LOSS_TOL
+    off = np.abs(got - want)
+    if not np.all(off <= allowed):
+        i = int(np.argmax(np.nan_to_num(off / allowed, nan=np.inf) > 1))
+        raise Bad(f"{kind} loss {i + 1} in f64 is {got[i]:.12f}, the reference {want[i]:.12f}, allowed ±{allowed[i]:.1e}")
+    return f"{off.max() / np.abs(want).max():.0e}"
 
 
 def check_losses(ref, work, kind):
