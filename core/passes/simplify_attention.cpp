@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention written out: softmax(scale q k^T + mask) v, the scale on q, on k, on both or on their
-// product. Only where nothing else reads the weights: a dropout or an output that shows them keeps
-// the products.
+// product. A constant mask that is the triangle becomes causal attention. Only where nothing else
+// reads the weights: a dropout or an output that shows them keeps the products.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,10 +13,19 @@ namespace hone {
 
 namespace {
 
+constexpr double kNever = -std::numeric_limits<double>::infinity();
+// What is added to a score, or put in its place, at or below this leaves no weight beside a key
+// that is seen: it is the lowest number of half precision.
+constexpr double kHidden = -65504;
+
 struct Found {
   Value q, k;
   bool k_is_swapped = false;  // (.., D, S): a transpose that a scale has kept out of the product
-  std::vector<Value> masks;   // that are added, or one of bools
+  bool causal = false;
+  // Causal by finite numbers: where another mask hides what remains, hidden keys count again.
+  bool only_mask = false;
+  bool masks_hide = false;   // the one of bools says what is not looked at
+  std::vector<Value> masks;  // that are added, or one of bools
   double scale = 1;
 };
 
@@ -56,31 +65,6 @@ bool find_product(Rewriter& r, Value v, Found& f) {
   return (!f.k_is_swapped || swaps_last(r, f.k)) && std::isfinite(f.scale) && f.scale != 0;
 }
 
-bool find_scores(Rewriter& r, Value v, Found& f, int depth = 0) {
-  if (find_product(r, v, f)) return true;
-  const Node* n = depth < 2 && r.uses(v) <= 1 ? r.producer(v) : nullptr;
-  if (!n) return false;
-  if (n->op == &op::where) {
-    const Value allowed = r.input(*n, 0), scores = r.input(*n, 1);
-    const auto otherwise = r.number(r.input(*n, 2));
-    const bool hides = otherwise && *otherwise == -std::numeric_limits<double>::infinity();
-    if (!hides || !find_product(r, scores, f)) return false;
-    f.masks = {allowed};
-    return true;
-  }
-  if (n->op != &op::add) return false;
-  const Value parts[] = {r.input(*n, 0), r.input(*n, 1)};
-  for (const size_t i : {size_t{0}, size_t{1}}) {
-    if (!find_scores(r, parts[i], f, depth + 1)) continue;
-    if (!f.masks.empty() && r.facts(f.masks[0]).dtype == DType::bool_) return false;
-    f.masks.push_back(parts[1 - i]);
-    return true;
-  }
-  return false;
-}
-
-bool is_last_axis(int64_t axis, int rank) { return axis == -1 || axis == rank - 1; }
-
 // Known to be one extent.
 bool same_extent(int64_t a, int64_t b) { return a == b && a != kAnyExtent; }
 
@@ -94,6 +78,102 @@ bool mask_fits(const Facts& mask, const Extents& scores) {
   }
   return true;
 }
+
+// Extents of the scores, when both operands have that rank.
+std::optional<Extents> extents_of_scores(Rewriter& r, const Found& f) {
+  const Facts q = r.facts(f.q), k = r.facts(f.k);
+  if (!q.has_rank() || k.rank() != q.rank() || q.rank() < 2) return std::nullopt;
+  Extents scores = *q.extents;
+  const size_t last = scores.size() - 1;
+  scores[last] = (*k.extents)[f.k_is_swapped ? last : last - 1];
+  return scores;
+}
+
+// Whether `after` holds of the elements of a constant that stand for keys after the query, and
+// `seen` of the others. The constant has the extents of the scores in its last two axes.
+template <class Seen, class After>
+bool is_triangle(Rewriter& r, const Found& f, Value v, Seen seen, After after) {
+  const TensorData* t = r.constant(v);
+  const auto scores = extents_of_scores(r, f);
+  if (!t || t->shape().rank() < 2 || !scores || !mask_fits(r.facts(v), *scores)) return false;
+  const int rank = t->shape().rank();
+  const int64_t queries = t->shape()[rank - 2], keys = t->shape()[rank - 1];
+  if (queries != (*scores)[scores->size() - 2] || keys != scores->back()) return false;
+  for (int64_t i = 0; i < t->numel(); ++i) {
+    const bool is_after = i % keys > i / keys % queries;
+    if (is_after ? !after(*t, i) : !seen(*t, i)) return false;
+  }
+  return t->numel() > 0;
+}
+
+// 0 for keys that are seen, at most `hidden` for those after the query.
+bool adds_triangle(Rewriter& r, const Found& f, Value v, double hidden) {
+  const TensorData* t = r.constant(v);
+  return t && is_float(t->dtype()) &&
+         is_triangle(
+             r, f, v, [](const TensorData& m, int64_t i) { return m.at(i) == 0; },
+             [&](const TensorData& m, int64_t i) { return m.at(i) <= hidden; });
+}
+
+// Bools that are `seen` up to the query and the contrary after it.
+bool chooses_triangle(Rewriter& r, const Found& f, Value v, bool seen) {
+  const TensorData* t = r.constant(v);
+  return t && t->dtype() == DType::bool_ &&
+         is_triangle(
+             r, f, v, [&](const TensorData& m, int64_t i) { return (m.int_at(i) != 0) == seen; },
+             [&](const TensorData& m, int64_t i) { return (m.int_at(i) != 0) != seen; });
+}
+
+std::optional<Found> find_scores(Rewriter& r, Value v, int depth = 0);
+
+// where(seen, scores, -inf), or where(hidden, -inf, scores).
+std::optional<Found> find_chosen(Rewriter& r, const Value (&in)[3], int depth) {
+  for (const size_t side : {size_t{1}, size_t{2}}) {
+    const Value scores = in[side], other = in[3 - side];
+    const auto otherwise = r.number(other);
+    if (!otherwise || *otherwise > kHidden) continue;
+    if (!fits(r, r.constant(other)->shape().rank(), scores)) return std::nullopt;
+    auto f = find_scores(r, scores, depth + 1);
+    if (!f || f->only_mask) return std::nullopt;
+    const bool finite = *otherwise != kNever;
+    if (chooses_triangle(r, *f, in[0], side == 1) && (!finite || f->masks.empty())) {
+      f->causal = true;
+      f->only_mask = finite;
+      return f;
+    }
+    if (finite || !f->masks.empty()) return std::nullopt;
+    f->masks = {in[0]};
+    f->masks_hide = side == 2;
+    return f;
+  }
+  return std::nullopt;
+}
+
+std::optional<Found> find_scores(Rewriter& r, Value v, int depth) {
+  Found product;
+  if (find_product(r, v, product)) return product;
+  const Node* n = depth < 3 && r.uses(v) <= 1 ? r.producer(v) : nullptr;
+  if (!n) return std::nullopt;
+  if (n->op == &op::where)
+    return find_chosen(r, {r.input(*n, 0), r.input(*n, 1), r.input(*n, 2)}, depth);
+  if (n->op != &op::add) return std::nullopt;
+  const Value parts[] = {r.input(*n, 0), r.input(*n, 1)};
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    auto f = find_scores(r, parts[i], depth + 1);
+    if (!f) continue;
+    if (f->only_mask) return std::nullopt;
+    if (adds_triangle(r, *f, parts[1 - i], kNever)) {
+      f->causal = true;
+      return f;
+    }
+    if (!f->masks.empty() && r.facts(f->masks[0]).dtype == DType::bool_) return std::nullopt;
+    f->masks.push_back(parts[1 - i]);
+    return f;
+  }
+  return std::nullopt;
+}
+
+bool is_last_axis(int64_t axis, int rank) { return axis == -1 || axis == rank - 1; }
 
 // What v is the transpose of (B, L, H, D) of; none if it is no such transpose.
 Value tokens_first(Rewriter& r, Value v) {
@@ -109,7 +189,8 @@ Value with_heads(Rewriter& r, Value v, int rank) {
 // Whether the shapes are known to be those of the operator.
 bool shapes_fit(Rewriter& r, const Found& f, Value value, int64_t softmax_axis) {
   const Facts q = r.facts(f.q), k = r.facts(f.k), v = r.facts(value);
-  if (!q.dtype || !is_float(*q.dtype) || !q.has_rank() || !k.has_rank() || !v.has_rank())
+  const auto scores = extents_of_scores(r, f);
+  if (!scores || !q.dtype || !is_float(*q.dtype) || !q.has_rank() || !k.has_rank() || !v.has_rank())
     return false;
   const int rank = q.rank();
   if ((rank != 3 && rank != 4) || k.rank() != rank || v.rank() != rank ||
@@ -120,10 +201,8 @@ bool shapes_fit(Rewriter& r, const Found& f, Value value, int64_t softmax_axis) 
     if (!same_extent((*q.extents)[i], (*k.extents)[i]) ||
         !same_extent((*q.extents)[i], (*v.extents)[i]))
       return false;
-  Extents scores = *q.extents;
-  scores[last] = (*k.extents)[f.k_is_swapped ? last : last - 1];
   return std::all_of(f.masks.begin(), f.masks.end(),
-                     [&](Value m) { return mask_fits(r.facts(m), scores); });
+                     [&](Value m) { return mask_fits(r.facts(m), *scores); });
 }
 
 }  // namespace
@@ -133,8 +212,14 @@ Value recognise_attention(Rewriter& r, const Pending& p) {
   const Node* weights = r.producer(p.input(0), op::softmax);
   if (!weights || product.trans_a || product.trans_b || r.uses(p.input(0)) > 1) return {};
   const int64_t axis = weights->attrs.as<AxisAttrs>().axis;
-  Found f;
-  if (!find_scores(r, r.input(*weights, 0), f) || !shapes_fit(r, f, p.input(1), axis)) return {};
+  auto found = find_scores(r, r.input(*weights, 0));
+  if (!found || !shapes_fit(r, *found, p.input(1), axis)) return {};
+  Found& f = *found;
+  // Large numbers hide a key only where nothing hides the keys that are seen.
+  if (f.masks.size() == 1 && adds_triangle(r, f, f.masks[0], kHidden)) {
+    f.masks.clear();
+    f.causal = true;
+  }
   const int rank = r.facts(f.q).rank();
   if (f.k_is_swapped) {
     f.k = without_swap(r, f.k);
@@ -142,12 +227,13 @@ Value recognise_attention(Rewriter& r, const Pending& p) {
   }
   Value mask;
   for (Value m : f.masks) {
+    if (f.masks_hide) m = r.emit(op::logical_not, {m});
     if (rank == 3 && r.facts(m).rank() == 3) m = with_heads(r, m, rank);
     mask = mask.valid() ? r.emit(op::add, {mask, m}) : m;
   }
   Value in[] = {with_heads(r, f.q, rank), with_heads(r, f.k, rank), with_heads(r, p.input(1), rank),
                 mask};
-  DotProductAttentionAttrs attrs{.scale = f.scale};
+  DotProductAttentionAttrs attrs{.scale = f.scale, .causal = f.causal};
   const Value first[] = {tokens_first(r, in[0]), tokens_first(r, in[1]), tokens_first(r, in[2])};
   attrs.tokens_first = first[0].valid() && first[1].valid() && first[2].valid();
   if (attrs.tokens_first) std::copy(std::begin(first), std::end(first), in);

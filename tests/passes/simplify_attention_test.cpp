@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "hone/attention_attrs.hpp"
 #include "tests/passes/sketch.hpp"
 #include "tests/support/check.hpp"
 
@@ -13,17 +14,29 @@ using namespace test;
 
 const std::string kAttention = "scaled_dot_product_attention";
 
-void check(std::string_view name, const Draw& draw, const std::string& expected) {
+constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+Model check(std::string_view name, const Draw& draw, const std::string& expected,
+            double tolerance = 1e-12) {
   INFO(std::string(name));
   const Model before = drawn(draw, DType::f64);
   const Model after = simplified(before, {.recognise = kFull});
   CHECK_EQ(operators(after.graph), expected);
   for (const std::vector<int64_t>& extents : {std::vector<int64_t>{2, 3}, {1, 1}}) {
-    CHECK(all_close(outputs(after, extents)[0], outputs(before, extents)[0], 1e-12, 1e-12));
+    CHECK(all_close(outputs(after, extents)[0], outputs(before, extents)[0], tolerance, tolerance));
     const auto want = gradients(before, extents), got = gradients(after, extents);
     REQUIRE_EQ(got.size(), want.size());
-    for (size_t i = 0; i < want.size(); ++i) CHECK(all_close(got[i], want[i], 1e-12, 1e-12));
+    for (size_t i = 0; i < want.size(); ++i)
+      CHECK(all_close(got[i], want[i], tolerance, tolerance));
   }
+  return after;
+}
+
+const Node& attention_in(const Model& m) {
+  for (const Node& n : m.graph.nodes)
+    if (n.op == &op::scaled_dot_product_attention) return n;
+  FAIL("no attention");
+  return m.graph.nodes[0];
 }
 
 Value times(Value a, Value b) { return a.builder().emit(op::mul, {a, b}); }
@@ -68,7 +81,6 @@ TEST_CASE("attention is recognised with its scale on the scores, on q, or on bot
 }
 
 TEST_CASE("masks of attention are recognised: added once or twice, or chosen by a bool") {
-  const double never = -std::numeric_limits<double>::infinity();
   check(
       "added",
       [](Sketch& s) {
@@ -85,11 +97,11 @@ TEST_CASE("masks of attention are recognised: added once or twice, or chosen by 
       "add unsqueeze " + kAttention + " squeeze");
   check(
       "where",
-      [never](Sketch& s) {
+      [](Sketch& s) {
         const Value seen = s.b.constant(must(
             cast(must(TensorData::vector_of(std::span<const int64_t>(std::vector<int64_t>{1}))),
                  DType::bool_)));
-        const Value scores = s.b.emit(op::where, {seen, product(s.x, s.x, true), s.number(never)});
+        const Value scores = s.b.emit(op::where, {seen, product(s.x, s.x, true), s.number(kNever)});
         return product(weights(scores), s.x);
       },
       "unsqueeze " + kAttention + " squeeze");
@@ -134,6 +146,190 @@ TEST_CASE("attention stays spelled out where another reads its weights or the sh
         return product(w, s.x);
       },
       "matmul softmax matmul");
+}
+
+// A table of one number for keys up to the query and one for those after it; `offset` keys after it
+// count as seen.
+TensorData triangle(const TensorType& type, double seen, double after, int64_t offset = 0) {
+  const int64_t queries = type.shape[type.shape.rank() - 2],
+                keys = type.shape[type.shape.rank() - 1];
+  std::vector<double> table;
+  for (int64_t i = 0; i < type.shape.numel(); ++i)
+    table.push_back(i % keys > i / keys % queries + offset ? after : seen);
+  return tensor_from(type, table);
+}
+TensorData triangle(const Shape& s, double seen, double after, int64_t offset = 0) {
+  return triangle({DType::f64, s}, seen, after, offset);
+}
+TensorData choice(const Shape& s, bool seen, int64_t offset = 0) {
+  return triangle({DType::bool_, s}, seen, !seen, offset);
+}
+
+// Three tokens, so that masks can fit.
+Value tokens(Sketch& s) { return s.input("three", {s.x.type().shape[0], 3, 4}); }
+Value scores(Value x) { return product(x, x, true); }
+Value chosen(Value mask, Value a, Value b) { return a.builder().emit(op::where, {mask, a, b}); }
+
+struct Masked {
+  std::string_view name;
+  std::function<Value(Sketch&, Value)> mask;  // what masks the scores
+};
+Draw attending(const Masked& m) {
+  return [&m](Sketch& s) {
+    const Value x = tokens(s);
+    return product(weights(m.mask(s, scores(x))), x);
+  };
+}
+
+TEST_CASE("a constant mask that is the triangle becomes causal attention") {
+  const Masked spellings[] = {
+      {"-inf added",
+       [](Sketch& s, Value v) {
+         return plus(v, s.b.constant(triangle({3, 3}, 0, kNever)));
+       }},
+      {"the lowest f32 added, for all heads",
+       [](Sketch& s, Value v) {
+         return plus(s.b.constant(triangle({1, 3, 3}, 0, -3.4e38)), v);
+       }},
+      {"-1e9 added",
+       [](Sketch& s, Value v) {
+         return plus(v, s.b.constant(triangle({3, 3}, 0, -1e9)));
+       }},
+      {"the lowest f16 added",
+       [](Sketch& s, Value v) {
+         return plus(v, s.b.constant(triangle({3, 3}, 0, -65504)));
+       }},
+      {"computed from constants",
+       [](Sketch& s, Value v) {
+         const Value later = s.b.emit(op::sub, {s.number(1), s.b.constant(triangle({3, 3}, 1, 0))});
+         return plus(v, s.b.emit(op::unsqueeze, {times(later, s.number(-1e9))}, AxesAttrs{{0}}));
+       }},
+      {"where seen",
+       [](Sketch& s, Value v) {
+         return chosen(s.b.constant(choice({3, 3}, true)), v, s.number(kNever));
+       }},
+      {"where seen, else a large number",
+       [](Sketch& s, Value v) {
+         return chosen(s.b.constant(choice({1, 3, 3}, true)), v, s.number(-3.4e38, {1}));
+       }},
+      {"where hidden",
+       [](Sketch& s, Value v) {
+         return chosen(s.b.constant(choice({3, 3}, false)), s.number(-1e9), v);
+       }},
+  };
+  for (const Masked& m : spellings) {
+    const Model after = check(m.name, attending(m), "unsqueeze " + kAttention + " squeeze");
+    CHECK_EQ(attention_in(after).inputs.size(), 3);
+    CHECK(attention_in(after).attrs.as<DotProductAttentionAttrs>().causal);
+  }
+}
+
+TEST_CASE("a causal mask may have fewer queries than keys, counted from the first") {
+  const Model after = check(
+      "two queries",
+      [](Sketch& s) {
+        const Value x = tokens(s), q = s.input("two", {x.type().shape[0], 2, 4});
+        const Value mask = s.b.constant(triangle({2, 3}, 0, kNever));
+        return product(weights(plus(product(q, x, true), mask)), x);
+      },
+      "unsqueeze unsqueeze " + kAttention + " squeeze");
+  CHECK(attention_in(after).attrs.as<DotProductAttentionAttrs>().causal);
+}
+
+TEST_CASE("other masks lie on top of a causal one that is infinite") {
+  const Masked spellings[] = {
+      {"both added",
+       [](Sketch& s, Value v) {
+         return plus(plus(v, s.parameter("bias", {3, 3})),
+                     s.b.constant(triangle({3, 3}, 0, kNever)));
+       }},
+      {"where above a bias",
+       [](Sketch& s, Value v) {
+         return chosen(s.b.constant(choice({3, 3}, true)), plus(v, s.parameter("bias", {3, 3})),
+                       s.number(kNever));
+       }},
+      {"where below a bias",
+       [](Sketch& s, Value v) {
+         const Value causal = chosen(s.b.constant(choice({3, 3}, true)), v, s.number(kNever));
+         return plus(causal, s.parameter("bias", {1, 3}));
+       }},
+      {"a choice and the triangle",
+       [](Sketch& s, Value v) {
+         const Value seen = s.b.constant(tensor_from({DType::bool_, {3}}, {1, 1, 0}));
+         return plus(chosen(seen, v, s.number(kNever)), s.b.constant(triangle({3, 3}, 0, kNever)));
+       }},
+  };
+  for (const Masked& m : spellings) {
+    const Model after = check(m.name, attending(m), "unsqueeze " + kAttention + " squeeze");
+    CHECK_EQ(attention_in(after).inputs.size(), 4);
+    CHECK(attention_in(after).attrs.as<DotProductAttentionAttrs>().causal);
+  }
+}
+
+TEST_CASE("a mask that is not quite the triangle stays a mask") {
+  const auto with = [](TensorData t, int64_t at, double v) {
+    std::vector<double> all;
+    for (int64_t i = 0; i < t.numel(); ++i) all.push_back(i == at ? v : t.at(i));
+    return tensor_from(t.type(), all);
+  };
+  const TensorData tables[] = {
+      with(triangle({3, 3}, 0, kNever), 2, 0),       // one later key is seen
+      with(triangle({3, 3}, 0, kNever), 3, kNever),  // one earlier key is hidden
+      with(triangle({3, 3}, 0, kNever), 4, -0.5),    // one key counts less
+      triangle({3, 3}, 0, -100),                     // a later key may still weigh something
+      triangle({3, 3}, 0, kNever, 1),                // one later key is seen by each query
+      triangle({3, 3}, 0, kNever, -1),               // the first query sees nothing
+      triangle({3, 3}, kNever, 0),                   // only later keys are seen
+      triangle({1, 3}, 0, kNever),                   // one row for all queries
+      with(triangle({3, 1}, 0, kNever), 1, 0.5),     // one column for all keys
+  };
+  for (const TensorData& table : tables) {
+    const Masked added{"added", [&](Sketch& s, Value v) { return plus(v, s.b.constant(table)); }};
+    const Model after = check(added.name, attending(added), "unsqueeze " + kAttention + " squeeze");
+    CHECK_EQ(attention_in(after).inputs.size(), 4);
+    CHECK_FALSE(attention_in(after).attrs.as<DotProductAttentionAttrs>().causal);
+  }
+  for (const bool seen : {true, false}) {
+    const Masked shifted{"chosen", [&](Sketch& s, Value v) {
+                           const Value mask = s.b.constant(choice({3, 3}, seen, 1));
+                           return seen ? chosen(mask, v, s.number(kNever))
+                                       : chosen(mask, s.number(kNever), v);
+                         }};
+    const Model after =
+        check(shifted.name, attending(shifted), "unsqueeze " + kAttention + " squeeze");
+    CHECK_EQ(attention_in(after).inputs.size(), 4);
+    CHECK_FALSE(attention_in(after).attrs.as<DotProductAttentionAttrs>().causal);
+  }
+}
+
+TEST_CASE("a large number hides no key where another mask hides those that are seen") {
+  // The first key is padding, so that the first query looks at all three alike. Numbers near 1e9
+  // are 1e-7 apart.
+  const Masked added{
+      "added", [](Sketch& s, Value v) {
+        const Value padding = s.b.constant(tensor_from({DType::f64, {1, 3}}, {-1e9, 0, 0}));
+        return plus(plus(v, s.b.constant(triangle({3, 3}, 0, -1e9))), padding);
+      }};
+  const Model after =
+      check(added.name, attending(added), "unsqueeze " + kAttention + " squeeze", 1e-6);
+  CHECK_EQ(attention_in(after).inputs.size(), 4);
+  CHECK_FALSE(attention_in(after).attrs.as<DotProductAttentionAttrs>().causal);
+  const Masked between{
+      "chosen", [](Sketch& s, Value v) {
+        const Value causal = chosen(s.b.constant(choice({3, 3}, true)), v, s.number(-1e9));
+        return plus(causal, s.parameter("bias", {1, 3}));
+      }};
+  check(between.name, attending(between), "matmul where add softmax matmul");
+}
+
+TEST_CASE("a triangle for so many tokens says nothing where their number is free") {
+  check(
+      "free",
+      [](Sketch& s) {
+        const Value mask = s.b.constant(triangle({1, 1}, 0, kNever));
+        return product(weights(plus(scores(s.x), mask)), s.x);
+      },
+      "unsqueeze " + kAttention + " squeeze");
 }
 
 }  // namespace
