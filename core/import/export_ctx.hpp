@@ -8,6 +8,7 @@
 
 #include "core/import/onnx_proto.hpp"
 #include "core/import/wire.hpp"
+#include "core/passes/facts.hpp"
 #include "hone/graph.hpp"
 #include "hone/op_attrs.hpp"
 #include "hone/op_table.hpp"
@@ -49,6 +50,7 @@ struct ExportState {
   std::vector<std::string> missing;
   std::vector<std::string> body_constants;  ///< Names of floating-point constants in bodies.
   bool has_regions = false;                 ///< Whether a node written has metadata of its own.
+  std::vector<Facts> facts;                 ///< By value id: what holds of shapes.
 
   /// A value's name that nobody has yet: `wish`, or `wish` with a number.
   std::string unique(std::string wish);
@@ -77,6 +79,7 @@ class ExportCtx {
   std::vector<std::string> inputs() const;
   DType dtype(int i) const { return state_.dtypes[static_cast<size_t>(id(i))]; }
   const ValueInfo& input_info(int i) const { return state_.graph.value(id(i)); }
+  const Facts& facts(int i) const { return state_.facts[static_cast<size_t>(id(i))]; }
   /// Rank of input i, or -1 when it is not known.
   int rank(int i) const;
   std::string out(int k = 0) const {

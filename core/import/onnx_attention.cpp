@@ -89,8 +89,8 @@ void export_tensor_scatter(ExportCtx& c) {
 
 // Extent `axis` of input i, or -1 when it is not known.
 int64_t extent(const ExportCtx& c, int i, int axis) {
-  const ValueInfo& v = c.input_info(i);
-  return v.typed && v.type.shape.rank() == 4 ? std::max<int64_t>(v.type.shape[axis], -1) : -1;
+  const Facts& v = c.facts(i);
+  return v.rank() == 4 ? std::max<int64_t>((*v.extents)[static_cast<size_t>(axis)], -1) : -1;
 }
 
 // -infinity where a key comes after the query.
@@ -107,25 +107,41 @@ std::string causal_bias(ExportCtx& c, int64_t queries, int64_t keys) {
   return {};
 }
 
+OutAttr permutation(std::initializer_list<int64_t> perm) {
+  return {"perm", std::vector<int64_t>(perm)};
+}
+
+// Operand i as (B, H, L, D).
+std::string by_heads(ExportCtx& c, int i) {
+  if (!c.attrs<DotProductAttentionAttrs>().tokens_first) return c.in(i);
+  return c.part("Transpose", {c.in(i)}, {permutation({0, 2, 1, 3})});
+}
+
+// Keys or values, each head `times` times.
+std::string repeated_heads(ExportCtx& c, int i, int64_t heads, int64_t times) {
+  if (times == 1) return by_heads(c, i);
+  const std::string apart = c.part("Unsqueeze", {by_heads(c, i), c.ints({2})});
+  const std::string wide = c.part("Expand", {apart, c.ints({1, 1, times, 1, 1})});
+  return c.part("Reshape", {wide, c.ints({0, heads, -1, extent(c, i, 3)})});
+}
+
 // With products and a softmax, where it can be said with them; Attention is younger.
 bool spell_attention(ExportCtx& c) {
   const DotProductAttentionAttrs& a = c.attrs<DotProductAttentionAttrs>();
   const int heads = a.tokens_first ? 2 : 1, tokens = a.tokens_first ? 1 : 2;
   // Heads that are not known come from products that were recognised, and are as many in both.
   const int64_t shared = extent(c, 1, heads), own = extent(c, 0, heads);
-  if (shared > 1 && own >= 0 && shared != own) return false;
+  const int64_t times = shared > 0 && own > 0 ? own / shared : 1;
   const int64_t queries = extent(c, 0, tokens), keys = extent(c, 1, tokens), size = extent(c, 0, 3);
   if ((a.causal && (queries < 0 || keys < 0)) || (a.scale == 0 && size < 0)) return false;
-  const auto order = [](std::initializer_list<int64_t> perm) {
-    return OutAttr{"perm", std::vector<int64_t>(perm)};
-  };
-  const auto by_heads = [&](int i) {
-    return a.tokens_first ? c.part("Transpose", {c.in(i)}, {order({0, 2, 1, 3})}) : c.in(i);
-  };
-  const std::string k =
-      c.part("Transpose", {c.in(1)}, {a.tokens_first ? order({0, 2, 3, 1}) : order({0, 1, 3, 2})});
+  if (times > 1 && (extent(c, 1, 3) < 1 || extent(c, 2, 3) < 1)) return false;
+  std::string k;
+  if (a.tokens_first && times == 1)
+    k = c.part("Transpose", {c.in(1)}, {permutation({0, 2, 3, 1})});
+  else
+    k = c.part("Transpose", {repeated_heads(c, 1, own, times)}, {permutation({0, 1, 3, 2})});
   const double scale = a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(size));
-  const std::string q = c.part("Mul", {by_heads(0), c.number(scale, c.dtype(0))});
+  const std::string q = c.part("Mul", {by_heads(c, 0), c.number(scale, c.dtype(0))});
   std::string s = c.part("MatMul", {q, k});
   if (c.has(3) && c.dtype(3) == DType::bool_)
     s = c.part("Where",
@@ -134,10 +150,11 @@ bool spell_attention(ExportCtx& c) {
     s = c.part("Add", {s, c.in(3)});
   if (a.causal) s = c.part("Add", {s, causal_bias(c, queries, keys)});
   const std::string p = c.part("Softmax", {s}, {{"axis", int64_t{-1}}});
+  const std::string v = repeated_heads(c, 2, own, times);
   if (!a.tokens_first)
-    c.write("MatMul", {p, by_heads(2)});
+    c.write("MatMul", {p, v});
   else
-    c.write("Transpose", {c.part("MatMul", {p, by_heads(2)})}, {order({0, 2, 1, 3})});
+    c.write("Transpose", {c.part("MatMul", {p, v})}, {permutation({0, 2, 1, 3})});
   return true;
 }
 
@@ -146,11 +163,15 @@ void export_dot_product_attention(ExportCtx& c) {
   if (c.outputs() > 1) return c.unsupported("with the sums of exponentials");
   const bool narrow_mask = c.has(3) && c.rank(3) < 2;
   if ((c.opset < 23 || a.tokens_first || narrow_mask) && spell_attention(c)) return;
-  if (a.tokens_first || narrow_mask) return c.unsupported("of values whose extents are not known");
+  if (narrow_mask) return c.unsupported("of values whose extents are not known");
   c.need(23);
   std::vector<OutAttr> attrs = {{"is_causal", int64_t{a.causal}}};
   if (a.scale != 0) attrs.push_back({"scale", a.scale});
-  c.write("Attention", c.inputs(), std::move(attrs));
+  std::vector<std::string> in = {by_heads(c, 0), by_heads(c, 1), by_heads(c, 2)};
+  if (c.has(3)) in.push_back(c.in(3));
+  if (!a.tokens_first) return c.write("Attention", std::move(in), std::move(attrs));
+  c.write("Transpose", {c.part("Attention", std::move(in), std::move(attrs))},
+          {permutation({0, 2, 1, 3})});
 }
 
 constexpr ExportRule kExports[] = {

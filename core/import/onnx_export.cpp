@@ -83,12 +83,27 @@ class Exporter {
   }
 
   ExportState new_state(int opset) const {
-    ExportState s{graph_, opset, opset, {}, {}, {}, {}, {}, {}, {}, {}, {}, false};
+    ExportState s{graph_, opset, opset, {}, {}, {}, {}, {}, {}, {}, {}, {}, false, {}};
     s.names.resize(graph_.values.size());
     s.dtypes.assign(graph_.values.size(), DType::f32);
     for (size_t i = 0; i < graph_.values.size(); ++i)
       if (graph_.values[i].typed) s.dtypes[i] = graph_.values[i].type.dtype;
+    find_facts(s);
     return s;
+  }
+
+  void find_facts(ExportState& s) const {
+    s.facts.resize(graph_.values.size());
+    for (size_t i = 0; i < graph_.values.size(); ++i)
+      if (graph_.values[i].typed) s.facts[i] = facts_of(graph_.values[i].type);
+    for (const Node& n : graph_.nodes) {
+      std::vector<const Facts*> in;
+      for (ValueId v : n.inputs)
+        in.push_back(v == kNone ? nullptr : &s.facts[static_cast<size_t>(v)]);
+      for (size_t k = 0; k < n.outputs.size(); ++k)
+        if (!graph_.value(n.outputs[k]).typed)
+          s.facts[static_cast<size_t>(n.outputs[k])] = facts_of_output(*n.op, n.attrs, k, in);
+    }
   }
 
   Result<ExportState> write_nodes(int opset) {

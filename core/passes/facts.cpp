@@ -178,6 +178,15 @@ Facts expanding(const Ctx& c) {
   return c.like(out);
 }
 
+Facts tiling(const Ctx& c) {
+  const std::vector<int64_t>& repeats = c.attrs.as<RepeatsAttrs>().repeats;
+  auto e = c.extents(0);
+  if (!e || repeats.size() != e->size()) return c.like({});
+  for (size_t i = 0; i < repeats.size(); ++i)
+    if (repeats[i] != 1) (*e)[i] = (*e)[i] == 1 ? repeats[i] : kAnyExtent;
+  return c.like(std::move(e));
+}
+
 Facts multiplying(const Ctx& c) {
   const MatmulAttrs& m = c.attrs.as<MatmulAttrs>();
   auto a = c.extents(0), b = c.extents(1);
@@ -362,6 +371,7 @@ constexpr Rule kRules[] = {
     {&op::unsqueeze, unsqueezing},
     {&op::reshape, reshaping},
     {&op::expand, expanding},
+    {&op::tile, tiling},
     {&op::matmul, multiplying},
     {&op::scaled_dot_product_attention, attending},
     {&op::gemm, gemm},

@@ -143,10 +143,10 @@ Value Rewriter::by_rule(const Pending& p) {
 }
 
 std::vector<Value> Rewriter::emit_all(const OpDef& op, std::span<const Value> in, Attrs attrs,
-                                      size_t outputs) {
+                                      size_t outputs, size_t read) {
   if (!b.status().ok()) return {};
   if (attrs.empty()) attrs = Attrs::defaults(*op.attrs);
-  if (outputs == 1) {
+  if (read == 1) {
     const Value v = by_rule({op, attrs, in});
     if (v.valid()) return {v};
   }
@@ -244,9 +244,11 @@ Status rewrite(const Graph& old, std::span<const Facts> inputs, Rewriter& r) {
     for (ValueId v : n.inputs) in.push_back(v == kNone ? Value() : at(v));
     r.b.set_scope(n.name);
     r.b.set_region(n.region);
-    const std::vector<Value> outs = r.emit_all(*n.op, in, n.attrs, n.outputs.size());
+    size_t last = n.outputs.size();
+    while (last > 1 && uses[static_cast<size_t>(n.outputs[last - 1])] == 0) --last;
+    const std::vector<Value> outs = r.emit_all(*n.op, in, n.attrs, n.outputs.size(), last);
     HONE_TRY(r.b.status());
-    for (size_t k = 0; k < n.outputs.size(); ++k) {
+    for (size_t k = 0; k < std::min(outs.size(), n.outputs.size()); ++k) {
       at(n.outputs[k]) = outs[k];
       r.add_uses(outs[k], uses[static_cast<size_t>(n.outputs[k])]);
       ValueInfo& info = g.value(outs[k].id());

@@ -49,5 +49,7 @@ Value shift_norm(Rewriter& r, const Pending& p);
 /// one that leaves the last axis in its place. No value: the product had better not swap them.
 Value without_swap(Rewriter& r, Value v);
 Value recognise_attention(Rewriter& r, const Pending& p);
+/// ONNX's Attention of which only the result is read, as scaled_dot_product_attention.
+Value fuse_attention(Rewriter& r, const Pending& p);
 
 }  // namespace hone

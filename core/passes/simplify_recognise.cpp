@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "core/passes/simplify_products.hpp"
+#include "hone/special_ops.hpp"
 
 namespace hone {
 
@@ -192,6 +193,7 @@ Value recognise_hard_sigmoid(Rewriter& r, const Pending& p) {
 
 constexpr SimplifyRule kRules[] = {
     {&op::matmul, "attention recognised", recognise_attention},
+    {&op::attention, "attention recognised", fuse_attention},
     {&op::mul, "scales into normalisations", scale_norm},
     {&op::add, "biases into layer normalisations", shift_norm},
     {&op::mul, "normalisations recognised", recognise_norm},

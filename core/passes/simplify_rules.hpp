@@ -32,7 +32,12 @@ class Rewriter {
   Value emit(const OpDef& op, std::initializer_list<Value> in, Attrs attrs = {});
   /// The same for all outputs of a node that has `outputs` of them.
   std::vector<Value> emit_all(const OpDef& op, std::span<const Value> in, Attrs attrs,
-                              size_t outputs);
+                              size_t outputs) {
+    return emit_all(op, in, std::move(attrs), outputs, outputs);
+  }
+  /// Of them the first `read` are read: when that is one, a rule may give it alone.
+  std::vector<Value> emit_all(const OpDef& op, std::span<const Value> in, Attrs attrs,
+                              size_t outputs, size_t read);
   /// A constant, or the one that is there already.
   Value constant(const TensorData& data, std::string name);
 
@@ -75,8 +80,8 @@ class Rewriter {
   int depth_ = 0;
 };
 
-/// One way to say a node more simply: the value of its only output, or an invalid one when the rule
-/// does not apply.
+/// One way to say a node more simply: the value of the only output that is read, or an invalid one
+/// when the rule does not apply.
 struct SimplifyRule {
   const OpDef* op;
   std::string_view name;

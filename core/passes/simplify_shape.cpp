@@ -210,15 +210,22 @@ Value computed_reshape(Rewriter& r, const Pending& p) {
   return y;
 }
 
-std::optional<std::vector<int64_t>> known_ints(Rewriter& r, Value v) {
-  if (r.facts(v).rank() != 1) return std::nullopt;
-  const auto found = elements(r, v);
-  return found ? numbers_of(*found) : std::nullopt;
-}
-
+// Extents of the input stay what they are: 1 asks for that.
 Value known_expand(Rewriter& r, const Pending& p) {
-  const auto shape = known_ints(r, p.input(1));
-  return shape ? r.emit(op::expand, {p.input(0)}, ShapeAttrs{*shape, true}) : Value();
+  const Facts x = r.facts(p.input(0));
+  const auto wanted = r.facts(p.input(1)).rank() == 1 ? elements(r, p.input(1)) : std::nullopt;
+  if (!wanted) return {};
+  std::vector<int64_t> shape;
+  for (size_t i = 0; i < wanted->size(); ++i) {
+    const Element& e = (*wanted)[i];
+    const size_t before =
+        x.has_rank() && x.extents->size() < wanted->size() ? wanted->size() - x.extents->size() : 0;
+    const bool kept = !e.number && x.has_rank() && x.extents->size() <= wanted->size() &&
+                      i >= before && is_extent(r, e, p.input(0), i - before);
+    if (!e.number && !kept) return {};
+    shape.push_back(kept ? 1 : *e.number);
+  }
+  return r.emit(op::expand, {p.input(0)}, ShapeAttrs{std::move(shape), true});
 }
 
 // ---- reshapes

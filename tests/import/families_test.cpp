@@ -121,7 +121,30 @@ TEST_CASE("scaled dot-product attention is written with products and a softmax, 
   check_spelled_attention({.causal = true, .tokens_first = true}, {tokens, tokens, tokens},
                           "softmax");
   const TensorData shared = random({2, 2, 6, 5});
-  check_spelled_attention({.scale = 0.5, .causal = true}, {q, shared, shared}, "attention");
+  check_spelled_attention({.scale = 0.5, .causal = true}, {q, shared, shared}, "expand");
+  const TensorData queries = random({2, 3, 4, 5}), keys = random({2, 6, 2, 5});
+  check_spelled_attention({.tokens_first = true}, {queries, keys, keys}, "expand");
+}
+
+TEST_CASE("an Attention node becomes the fused operator and is written as it is or spelled out") {
+  OnnxFile file(23);
+  file.input("q", {"N", "L", 8}).input("k", {"N", "S", 4}).input("v", {"N", "S", 4});
+  file.node("Attention", {"q", "k", "v"}, {"y"},
+            {{"q_num_heads", int64_t{4}}, {"kv_num_heads", int64_t{2}}, {"is_causal", int64_t{1}}});
+  const Model whole =
+      must(file.output("y").import({.simplify = OnnxImportOptions::Simplify::nothing}));
+  const Model fused = must(file.import());
+  CHECK_EQ(nodes_by_operator(fused.graph).count("scaled_dot_product_attention"), 1);
+  TempDir dir;
+  REQUIRE_OK(export_onnx(fused, dir.file("m.onnx")));
+  const Model again = must(import_onnx(dir.file("m.onnx")));
+  CHECK_EQ(nodes_by_operator(again.graph).count("scaled_dot_product_attention"), 1);
+  const std::vector<TensorData> in = {random_tensor(f32({2, 3, 8}), 1),
+                                      random_tensor(f32({2, 5, 4}), 2),
+                                      random_tensor(f32({2, 5, 4}), 3)};
+  const std::vector<TensorData> expected = must(must(Session::create(whole)).run(in));
+  for (const Model* m : {&fused, &again})
+    CHECK(all_close(must(must(Session::create(*m)).run(in))[0], expected[0], 1e-5, 1e-6));
 }
 
 TEST_CASE("signal operators keep their attributes on the way to ONNX and back") {

@@ -332,5 +332,231 @@ TEST_CASE("a triangle for so many tokens says nothing where their number is free
       "unsqueeze " + kAttention + " squeeze");
 }
 
+// ---- keys and values that heads share
+
+// One head of keys for each two of queries: four heads of two for queries, two for keys.
+Value by_heads(Value v, int64_t count) {
+  return permuted(v.builder().emit(op::reshape, {v}, ShapeAttrs{{0, 0, count, 2}, false}),
+                  {0, 2, 1, 3});
+}
+Value projected(Sketch& s, std::string name, int64_t heads) {
+  return product(s.x, s.parameter(std::move(name), {4, heads * 2}));
+}
+using Repeat = std::function<Value(Sketch&, Value)>;
+Draw sharing(const Repeat& repeat, int64_t kv_heads = 2) {
+  return [&repeat, kv_heads](Sketch& s) {
+    const Value q = by_heads(projected(s, "q", 4), 4);
+    const Value k = repeat(s, by_heads(projected(s, "k", kv_heads), kv_heads));
+    const Value v = repeat(s, by_heads(projected(s, "v", kv_heads), kv_heads));
+    return product(weights(product(q, permuted(k, {0, 1, 3, 2}))), v);
+  };
+}
+Value unsqueezed(Value v, int64_t axis) {
+  return v.builder().emit(op::unsqueeze, {v}, AxesAttrs{{axis}});
+}
+Value reshaped(Value v, std::vector<int64_t> shape) {
+  return v.builder().emit(op::reshape, {v}, ShapeAttrs{std::move(shape), false});
+}
+Value expanded(Value v, std::vector<int64_t> shape) {
+  return v.builder().emit(op::expand, {v}, ShapeAttrs{std::move(shape)});
+}
+Value tiled(Value v, std::vector<int64_t> repeats) {
+  return v.builder().emit(op::tile, {v}, RepeatsAttrs{std::move(repeats)});
+}
+int64_t count_of(const Model& m, std::string_view name) {
+  const auto counts = nodes_by_operator(m.graph);
+  const auto at = counts.find(name);
+  return at == counts.end() ? 0 : at->second;
+}
+
+const std::string kHeadsOfThree = "matmul reshape matmul reshape matmul reshape ";
+
+TEST_CASE("keys and values that are repeated for several heads are shared by them") {
+  const std::string expected = kHeadsOfThree + kAttention + " transpose";
+  const auto grouped = [](Value wide) { return reshaped(wide, {0, 4, -1, 2}); };
+  check("expanded", sharing([&](Sketch&, Value v) {
+          return grouped(expanded(unsqueezed(v, 2), {1, 2, 2, 1, 2}));
+        }),
+        expected);
+  check("tiled", sharing([&](Sketch&, Value v) {
+          return grouped(tiled(unsqueezed(v, 2), {1, 1, 2, 1, 1}));
+        }),
+        expected);
+  check("expanded by a computed shape", sharing([&](Sketch& s, Value v) {
+          const Value shape =
+              s.joined({s.extent(s.x, 0), s.ints({2, 2}), s.extent(s.x, 1), s.ints({2})});
+          return grouped(s.b.emit(op::expand_dyn, {unsqueezed(v, 2), shape}));
+        }),
+        expected);
+  check("one head for all, expanded",
+        sharing(
+            [](Sketch&, Value v) {
+              return expanded(v, {1, 4, 1, 1});
+            },
+            1),
+        expected);
+  check("one head for all, tiled",
+        sharing(
+            [](Sketch&, Value v) {
+              return tiled(v, {1, 4, 1, 1});
+            },
+            1),
+        expected);
+}
+
+TEST_CASE("heads may be repeated where tokens still come first") {
+  check(
+      "tokens first",
+      [](Sketch& s) {
+        const auto repeated = [&](std::string name) {
+          const Value v = reshaped(projected(s, std::move(name), 2), {0, 0, 2, 2});
+          const Value wide = expanded(unsqueezed(v, 3), {1, 1, 2, 2, 2});
+          return permuted(reshaped(wide, {0, 0, 4, 2}), {0, 2, 1, 3});
+        };
+        const Value q = by_heads(projected(s, "q", 4), 4);
+        const Value k = repeated("k"), v = repeated("v");
+        return product(weights(product(q, k, true)), v);
+      },
+      kHeadsOfThree + kAttention + " transpose");
+}
+
+TEST_CASE("keys repeated in another order, or without their values, stay repeated") {
+  struct Case {
+    std::string_view name;
+    Repeat repeat;
+  };
+  const Case cases[] = {
+      {"heads one after another, all again",
+       [](Sketch&, Value v) {
+         return reshaped(expanded(unsqueezed(v, 1), {1, 2, 2, 1, 2}), {0, 4, -1, 2});
+       }},
+      {"tiled along the heads",
+       [](Sketch&, Value v) {
+         return tiled(v, {1, 2, 1, 1});
+       }},
+      {"other elements side by side",
+       [](Sketch&, Value v) {
+         return reshaped(expanded(unsqueezed(v, 4), {1, 2, 1, 2, 2}), {0, 4, -1, 2});
+       }},
+  };
+  for (const Case& c : cases) {
+    INFO(std::string(c.name));
+    const Model before = drawn(sharing(c.repeat), DType::f64);
+    const Model after = simplified(before, {.recognise = kFull});
+    CHECK_EQ(count_of(after, "expand") + count_of(after, "tile"), 2);
+    CHECK(all_close(outputs(after, {2, 3})[0], outputs(before, {2, 3})[0], 1e-12, 1e-12));
+  }
+  const Model keys_only = drawn(
+      [](Sketch& s) {
+        const Value q = by_heads(projected(s, "q", 4), 4), v = by_heads(projected(s, "v", 4), 4);
+        const Value k = expanded(unsqueezed(by_heads(projected(s, "k", 2), 2), 2), {1, 2, 2, 1, 2});
+        return product(weights(product(q, reshaped(k, {0, 4, -1, 2}), true)), v);
+      },
+      DType::f64);
+  const Model after = simplified(keys_only, {.recognise = kFull});
+  CHECK_EQ(count_of(after, "expand"), 1);
+  CHECK(all_close(outputs(after, {2, 3})[0], outputs(keys_only, {2, 3})[0], 1e-12, 1e-12));
+}
+
+// ---- ONNX's Attention
+
+struct Fused {
+  std::string_view name;
+  AttentionAttrs attrs;
+  std::function<std::vector<Value>(Sketch&)> inputs;
+};
+Draw emitting(const Fused& f) {
+  return [&f](Sketch& s) { return s.b.emit_all(op::attention, f.inputs(s), f.attrs, 4)[0]; };
+}
+std::vector<Value> rows(Sketch& s) {
+  return {projected(s, "q", 4), projected(s, "k", 2), projected(s, "v", 2)};
+}
+AttentionAttrs rows_of(AttentionAttrs a) {
+  a.heads = 4;
+  a.kv_heads = 2;
+  return a;
+}
+
+TEST_CASE("Attention of which only the result is read is the fused operator") {
+  const std::string by_rows =
+      "matmul matmul matmul reshape reshape reshape " + kAttention + " reshape";
+  const auto masked = [](Value mask, std::vector<Value> in) {
+    in.push_back(mask);
+    return in;
+  };
+  const Fused cases[] = {
+      {"by rows", rows_of({}), rows},
+      {"causal, scaled", rows_of({.scale = 0.3, .causal = true}), rows},
+      {"softmax in its own dtype",
+       rows_of({.has_softmax_dtype = true, .softmax_dtype = DType::f64}), rows},
+      {"a mask for all", rows_of({}),
+       [&](Sketch& s) {
+         return masked(s.parameter("mask", {1, 1}), rows(s));
+       }},
+      {"a mask for each head", rows_of({.causal = true}),
+       [&](Sketch& s) {
+         return masked(s.parameter("mask", {4, 1, 1}), rows(s));
+       }},
+  };
+  for (const Fused& f : cases) check(f.name, emitting(f), by_rows);
+  const Fused heads{"by heads", {}, [](Sketch& s) {
+                      const Value h = by_heads(s.x, 2);
+                      return std::vector<Value>{h, h, h};
+                    }};
+  check(heads.name, emitting(heads), "reshape transpose " + kAttention);
+  for (const TensorData& mask : {triangle({3, 3}, 0, -1e9), choice({1, 1, 3, 3}, true)}) {
+    const Fused triangular{"triangle", {.heads = 2, .kv_heads = 2}, [&](Sketch& s) {
+                             const Value x = tokens(s);
+                             return std::vector<Value>{x, x, x, s.b.constant(mask)};
+                           }};
+    const Model after =
+        check(triangular.name, emitting(triangular), "reshape " + kAttention + " reshape");
+    CHECK_EQ(attention_in(after).inputs.size(), 3);
+    CHECK(attention_in(after).attrs.as<DotProductAttentionAttrs>().causal);
+  }
+}
+
+TEST_CASE("Attention that does more stays what it is") {
+  const auto with = [](std::vector<Value> in, std::initializer_list<Value> more) {
+    in.insert(in.end(), more);
+    return in;
+  };
+  const Fused cases[] = {
+      {"capped scores", rows_of({.softcap = 2}), rows},
+      {"a narrower softmax", rows_of({.has_softmax_dtype = true, .softmax_dtype = DType::f32}),
+       rows},
+      {"a mask that ends before the keys",
+       {.heads = 2, .kv_heads = 2},
+       [&](Sketch& s) {
+         const Value x = tokens(s);
+         return with({x, x, x}, {s.parameter("mask", {3, 2})});
+       }},
+      {"keys of the past", rows_of({}),
+       [&](Sketch& s) {
+         const Shape past = {s.x.type().shape[0], 2, 5, 2};
+         return with(rows(s), {{}, s.input("past_k", past), s.input("past_v", past)});
+       }},
+  };
+  for (const Fused& f : cases) {
+    INFO(std::string(f.name));
+    const Model after = simplified(drawn(emitting(f), DType::f64), {.recognise = kFull});
+    CHECK_EQ(count_of(after, "attention"), 1);
+    CHECK_EQ(count_of(after, kAttention), 0);
+  }
+  const Model keys_read = simplified(drawn(
+                                         [](Sketch& s) {
+                                           const auto outs =
+                                               s.b.emit_all(op::attention, rows(s), rows_of({}), 4);
+                                           s.b.output(outs[1], "keys");
+                                           return outs[0];
+                                         },
+                                         DType::f64),
+                                     {.recognise = kFull});
+  CHECK_EQ(count_of(keys_read, "attention"), 1);
+  const Fused plain{"exact", rows_of({}), rows};
+  const Model exact = simplified(drawn(emitting(plain), DType::f64), {.recognise = kExact});
+  CHECK_EQ(count_of(exact, "attention"), 1);
+}
+
 }  // namespace
 }  // namespace hone
