@@ -2,7 +2,10 @@
 // Extra compute within 75, 50, 35 and 25 % of the free peak, against the optimum: the mixed-integer
 // program of Jain et al., "Checkmate" (2020), solved by CBC. One row for each instance and limit;
 // it fails when one costs more than 5 % above the optimum, or does not fit where the optimum does.
+// CBC is asked for something cheaper than what was found: where there is nothing, that is the
+// optimum.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -14,6 +17,8 @@
 namespace hone {
 
 namespace {
+
+constexpr int kSeconds = 240;  // for one instance at one limit
 
 // Forward nodes by what they read, each with bytes and cost; their gradients follow.
 struct Network {
@@ -65,6 +70,105 @@ Network chain(std::string name, std::vector<int64_t> bytes, std::vector<double> 
   return n;
 }
 
+// Cut out of the lab's models, or put together from their layers, with the sizes of batch 8.
+class Layers {
+ public:
+  explicit Layers(std::string name) { n_.name = std::move(name); }
+
+  // A node that reads `from` and makes `kib` KiB with so many million operations. Time as the
+  // planner estimates it, in microseconds.
+  int32_t add(std::vector<int32_t> from, int64_t kib, double million) {
+    double moved = static_cast<double>(kib);
+    for (int32_t i : from) moved += static_cast<double>(n_.bytes[static_cast<size_t>(i)]);
+    n_.reads.push_back(std::move(from));
+    n_.bytes.push_back(kib);
+    n_.costs.push_back(std::round(million * 1e3 / 40 + moved * 1.024 / 8));
+    return static_cast<int32_t>(n_.bytes.size()) - 1;
+  }
+  // `channels` of `side` x `side`, from a convolution whose results take `products` products each.
+  int32_t conv(int32_t from, int64_t channels, int64_t side, int64_t products) {
+    const int64_t results = 8 * channels * side * side;
+    return add({from}, results / 256, 2e-6 * static_cast<double>(results * products));
+  }
+  int32_t same(std::vector<int32_t> from) {
+    const int64_t kib = n_.bytes[static_cast<size_t>(from[0])];
+    return add(std::move(from), kib, 0);
+  }
+  Network take() { return std::move(n_); }
+
+ private:
+  Network n_;
+};
+
+// The first block of ResNet-18's second stage.
+Network residual_block() {
+  Layers l("resnet18 layer2.0");
+  const int32_t x = l.add({}, 8 * 64 * 56 * 56 / 256, 0);
+  const int32_t first = l.same({l.same({l.conv(x, 128, 28, 64 * 9)})});
+  const int32_t second = l.same({l.conv(first, 128, 28, 128 * 9)});
+  const int32_t beside = l.same({l.conv(x, 128, 28, 64)});
+  l.same({l.same({second, beside})});
+  return l.take();
+}
+
+// A block of MobileNetV2 with its clips.
+Network inverted_residual() {
+  Layers l("mobilenet_v2 features.3");
+  const int32_t x = l.add({}, 8 * 24 * 56 * 56 / 256, 0);
+  const int32_t wide = l.same({l.same({l.conv(x, 144, 56, 24)})});
+  const int32_t deep = l.same({l.same({l.conv(wide, 144, 56, 9)})});
+  l.same({l.same({l.conv(deep, 24, 56, 144)}), x});
+  return l.take();
+}
+
+// ResNet-18, a node for each block.
+Network resnet() {
+  Layers l("resnet18 by blocks");
+  int32_t x = l.same({l.same({l.add({}, 8 * 64 * 112 * 112 / 256, 8 * 236)})});
+  x = l.add({x}, 8 * 64 * 56 * 56 / 256, 0);
+  for (const int64_t stage : {0, 1, 2, 3})
+    for (const int64_t block : {0, 1}) {
+      const int64_t channels = int64_t{64} << stage, side = 56 >> stage;
+      const int64_t in = stage > 0 && block == 0 ? channels / 2 : channels;
+      x = l.conv(x, channels, side, 9 * (in + channels));
+    }
+  l.add({x}, 16, 0);
+  return l.take();
+}
+
+// The U-Net of width 16 on 128 x 128, a node for each of its blocks.
+Network u_net() {
+  Layers l("unet by blocks");
+  const int32_t a = l.add({}, 8 * 16 * 128 * 128 / 256, 8 * 90);
+  const int32_t b = l.conv(l.add({a}, 8 * 16 * 64 * 64 / 256, 0), 32, 64, 9 * (16 + 32));
+  const int32_t c = l.conv(l.add({b}, 8 * 32 * 32 * 32 / 256, 0), 64, 32, 9 * (32 + 64));
+  const int32_t middle = l.conv(l.add({c}, 8 * 64 * 16 * 16 / 256, 0), 128, 16, 9 * (64 + 128));
+  const int32_t up_c = l.conv(middle, 64, 32, 128);
+  const int32_t d3 = l.conv(l.add({up_c, c}, 8 * 128 * 32 * 32 / 256, 0), 64, 32, 9 * 192);
+  const int32_t up_b = l.conv(d3, 32, 64, 64);
+  const int32_t d2 = l.conv(l.add({up_b, b}, 8 * 64 * 64 * 64 / 256, 0), 32, 64, 9 * 96);
+  const int32_t up_a = l.conv(d2, 16, 128, 32);
+  l.conv(l.add({up_a, a}, 8 * 32 * 128 * 128 / 256, 0), 16, 128, 9 * 48);
+  return l.take();
+}
+
+// A layer of bert_tiny: 128 tokens of 128 numbers, two heads, 512 hidden ones.
+Network encoder_layer() {
+  Layers l("bert_tiny layer");
+  constexpr int64_t kTokens = 8 * 128, kSmall = kTokens * 128 / 256, kWide = 4 * kSmall,
+                    kScores = kTokens * 128 * 2 / 256;
+  constexpr double kProjection = 2e-6 * kTokens * 128 * 128, kPairs = 2e-6 * kTokens * 128 * 128;
+  const int32_t x = l.add({}, kSmall, 0);
+  const int32_t q = l.add({x}, kSmall, kProjection), k = l.add({x}, kSmall, kProjection),
+                v = l.add({x}, kSmall, kProjection);
+  const int32_t weights = l.same({l.add({q, k}, kScores, kPairs)});
+  const int32_t context = l.add({l.add({weights, v}, kSmall, kPairs)}, kSmall, kProjection);
+  const int32_t middle = l.same({l.same({context, x})});
+  const int32_t hidden = l.same({l.add({middle}, kWide, 4 * kProjection)});
+  l.same({l.same({l.add({hidden}, kSmall, 4 * kProjection), middle})});
+  return l.take();
+}
+
 std::vector<Network> networks() {
   std::vector<Network> out;
   out.push_back(chain("chain of 10", std::vector<int64_t>(10, 64), std::vector<double>(10, 1)));
@@ -91,6 +195,11 @@ std::vector<Network> networks() {
                  {{}, {0}, {0}, {0}, {1, 2}, {4}, {5, 3}, {6, 0}, {7}, {8}, {9, 7}},
                  {64, 64, 64, 64, 256, 256, 64, 64, 256, 256, 64},
                  {1, 4, 4, 4, 4, 1, 4, 1, 8, 1, 8}});
+  out.push_back(residual_block());
+  out.push_back(inverted_residual());
+  out.push_back(resnet());
+  out.push_back(u_net());
+  out.push_back(encoder_layer());
   return out;
 }
 
@@ -183,26 +292,29 @@ class Program {
 };
 
 struct Exact {
-  std::string how;  // the solver's words
+  enum class End : uint8_t { found, nothing, unsolved };
+  End end = End::unsolved;
   double cost = 0;
 };
 
-Exact solve(const WorkList& w, int64_t limit, const std::string& folder) {
+// The cheapest sequence that costs less than `below`.
+Exact solve(const WorkList& w, int64_t limit, double below, const std::string& folder) {
   const std::string model = folder + "/recompute.lp", answer = folder + "/recompute.sol";
   std::remove(answer.c_str());
   std::ofstream(model) << Program(w, limit).text();
-  const std::string command =
-      "cbc '" + model + "' sec 60 solve solu '" + answer + "' > /dev/null 2>&1";
-  if (std::system(command.c_str()) != 0) return {"no answer"};
+  const std::string command = format("cbc '{}' cutoff {} sec {} solve solu '{}' > /dev/null 2>&1",
+                                     model, below, kSeconds, answer);
+  if (std::system(command.c_str()) != 0) return {};
   std::ifstream in(answer);
-  Exact out;
-  std::getline(in, out.how, '-');
-  const std::string key = "objective value ";
-  std::string rest;
+  std::string how, rest;
+  std::getline(in, how, '-');
   std::getline(in, rest);
-  if (const size_t at = rest.find(key); at != std::string::npos)
-    out.cost = std::strtod(rest.c_str() + at + key.size(), nullptr);
-  return out;
+  if (how.rfind("Infeasible", 0) == 0 || how.rfind("Integer infeasible", 0) == 0)
+    return {Exact::End::nothing, 0};
+  const std::string key = "objective value ";
+  const size_t at = rest.find(key);
+  if (how.rfind("Optimal", 0) != 0 || at == std::string::npos) return {};
+  return {Exact::End::found, std::strtod(rest.c_str() + at + key.size(), nullptr)};
 }
 
 }  // namespace
@@ -230,33 +342,35 @@ int main(int argc, char** argv) {
     for (const Work& s : w.steps) once += s.cost;
     for (const int share : kShares) {
       const int64_t limit = peak * share / 100;
-      const Exact exact = solve(w, limit, folder);
       const Result<Recomputation> found = recompute(w, limit);
-      const bool solved = exact.how.rfind("Optimal", 0) == 0;
-      const bool impossible =
-          exact.how.rfind("Infeasible", 0) == 0 || exact.how.rfind("Integer infeasible", 0) == 0;
-      const double ratio = solved && found.ok() ? found->cost / exact.cost : 0;
+      // Costs are whole numbers: anything cheaper is cheaper by one.
+      const double below = found.ok() ? found->cost - 0.5 : 100 * once;
+      const Exact exact = solve(w, limit, below, folder);
+      const bool optimal = found.ok() && exact.end == Exact::End::nothing;
+      const double ratio = optimal                                        ? 1
+                           : found.ok() && exact.end == Exact::End::found ? found->cost / exact.cost
+                                                                          : 0;
       std::printf("| %s (%zu) | %d %% | ", n.name.c_str(), w.steps.size(), share);
-      if (solved)
-        std::printf("+%.1f %% | ", 100 * (exact.cost / once - 1));
+      if (optimal || exact.end == Exact::End::found)
+        std::printf("+%.1f %% | ", 100 * ((optimal ? found->cost : exact.cost) / once - 1));
       else
-        std::printf("%s | ", impossible ? "impossible" : "unsolved");
+        std::printf("%s | ", exact.end == Exact::End::nothing ? "impossible" : "unsolved");
       if (found.ok())
         std::printf("+%.1f %% | ", 100 * (found->cost / once - 1));
       else
         std::printf("does not fit | ");
       std::printf("%.3f |\n", ratio);
       std::fflush(stdout);
-      if (!solved && !impossible) {
+      if (exact.end == Exact::End::unsolved) {
         ++unsolved;
         continue;
       }
       ++compared;
       worst = std::max(worst, ratio);
-      failed += solved ? ratio == 0 || ratio > 1.05 : found.ok();
+      failed += exact.end == Exact::End::found && (ratio == 0 || ratio > 1.05);
     }
   }
-  std::printf("%d compared, %d unsolved within 60 s, %d failed; at most %.3f of the optimum\n",
-              compared, unsolved, failed, worst);
+  std::printf("%d compared, %d unsolved within %d s, %d failed; at most %.3f of the optimum\n",
+              compared, unsolved, kSeconds, failed, worst);
   return failed == 0 && compared > 0 ? 0 : 1;
 }
