@@ -76,16 +76,17 @@ std::optional<Placement> stored_placement(const WorkList& work, uint64_t problem
   }
   if (!best || !is_valid(work, best->runs) || !keeps_outputs_first(work, best->runs))
     return std::nullopt;
-  constexpr int64_t kMost = int64_t{1} << 60;
   const auto outside = [&](int64_t offset) { return offset < 0 || offset > best->bytes; };
-  if (best->bytes > kMost || std::any_of(best->offsets.begin(), best->offsets.end(), outside))
-    return std::nullopt;
+  if (std::any_of(best->offsets.begin(), best->offsets.end(), outside)) return std::nullopt;
   Placement out;
   out.runs = best->runs;
   out.timeline = follow(work, out.runs);
   double once = 0;
   for (const Work& w : work.steps) once += w.cost;
-  if (out.timeline.cost > RecomputeOptions().excess * once) return std::nullopt;
+  // So that a forged plan takes neither time nor memory without end.
+  if (out.timeline.cost > RecomputeOptions().excess * once || best->bytes < 0 ||
+      best->bytes > 2 * out.timeline.peak)
+    return std::nullopt;
   out.packing = to_pack(work, out.runs, out.timeline);
   out.arena.offsets = best->offsets;
   out.arena.bytes = best->bytes;

@@ -140,6 +140,13 @@ TEST_CASE("sessions use stored plans too") {
   Session later = must(Session::create(m));
   CHECK(must(later.plan(shapes)).stored);
   CHECK(same_bits(must(later.run(in))[0], want[0]));
+  // One that would take a terabyte.
+  Model vast = m;
+  vast.plans[0].bytes = int64_t{1} << 40;
+  vast.plans[0].offsets[0] = vast.plans[0].bytes - (1 << 20);
+  Session unimpressed = must(Session::create(vast));
+  CHECK_FALSE(must(unimpressed.plan(shapes)).stored);
+  CHECK(same_bits(must(unimpressed.run(in))[0], want[0]));
   CHECK_ERROR(plain.search_plan(shapes, -1), Code::invalid_argument, "0 or more seconds");
 }
 
