@@ -24,7 +24,6 @@ namespace {
 
 // The newest operator set whose meanings the rules are known to follow.
 constexpr int64_t kNewestOpset = 25;
-constexpr int64_t kFoldLimitBytes = 64 << 10;
 // Functions may call functions: so deep, and so many nodes in all, that a small file cannot unfold
 // into an endless graph.
 constexpr int kMaxCallDepth = 32;

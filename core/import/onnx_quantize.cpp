@@ -40,7 +40,7 @@ void import_dequantize(ImportCtx& c) {
   attrs.narrow = c.narrow(0);
   const DType scale = c.dtype(1);
   const DType to = named_type(c, "output_dtype", scale).value_or(scale);
-  Value v = c.emit(op::dequantize_linear, {c.in(0), c.in(1), c.in(2)}, attrs);
+  Value v = dequantize(c.b, c.in(0), c.in(1), c.in(2), attrs);
   if (to != scale) v = c.emit(op::cast, {v}, CastAttrs{to});
   c.set(0, v, {to, c.rank(0)});
 }

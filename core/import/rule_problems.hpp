@@ -1,12 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an import rule reports, whatever format the file has: the first problem counts.
+// What import rules of all formats share: what they report, of which the first problem counts, and
+// what is computed ahead.
 #pragma once
 
 #include <string>
 
-#include "hone/status.hpp"
+#include "hone/builder.hpp"
+#include "hone/op_attrs_quantize.hpp"
+#include "hone/op_table.hpp"
 
 namespace hone {
+
+/// Nodes of constants are computed when their outputs take no more.
+inline constexpr int64_t kFoldLimitBytes = 64 << 10;
+
+/// A dequantize_linear that stays a node when all is constant: weights are kept as they are stored.
+inline Value dequantize(Builder& b, Value stored, Value scale, Value zero_point,
+                        QuantizeAttrs attrs) {
+  const TensorData* data = b.constant_data(stored);
+  if (data && data->numel() > 1) b.set_fold_limit(0);
+  const Value v = b.emit(op::dequantize_linear, {stored, scale, zero_point}, attrs);
+  b.set_fold_limit(kFoldLimitBytes);
+  return v;
+}
 
 /// Base of the contexts that rules see. `Ctx` has `has(int)`: whether input i is there.
 template <class Ctx>

@@ -127,10 +127,10 @@ void import_batch_to_space(ImportCtx& c) {
 }
 
 constexpr ImportRule kImports[] = {
-    {Builtin::BATCH_TO_SPACE_ND, import_batch_to_space},
-    {Builtin::DEPTH_TO_SPACE, import_depth_to_space},
-    {Builtin::SPACE_TO_BATCH_ND, import_space_to_batch},
-    {Builtin::SPACE_TO_DEPTH, import_space_to_depth},
+    {Builtin::BATCH_TO_SPACE_ND, import_batch_to_space, nullptr, Elements::picked},
+    {Builtin::DEPTH_TO_SPACE, import_depth_to_space, nullptr, Elements::picked},
+    {Builtin::SPACE_TO_BATCH_ND, import_space_to_batch, nullptr, Elements::picked},
+    {Builtin::SPACE_TO_DEPTH, import_space_to_depth, nullptr, Elements::picked},
 };
 
 }  // namespace

@@ -43,11 +43,19 @@ Result<TensorData> ImportState::data(int tensor) {
   return hone::cast(t, DType::f32);
 }
 
-Result<Value> ImportState::add_constant(int tensor, std::span<const int64_t> perm) {
+Result<TensorData> ImportState::stored(int tensor, std::span<const int64_t> perm) {
   HONE_ASSIGN(TensorData t, data(tensor));
-  if (!perm.empty()) {
-    HONE_TRY(file.spend(static_cast<uint64_t>(t.bytes())));
-    HONE_ASSIGN(t, transposed(t, perm));
+  if (perm.empty()) return t;
+  HONE_TRY(file.spend(static_cast<uint64_t>(t.bytes())));
+  return transposed(t, perm);
+}
+
+Result<Value> ImportState::add_constant(int tensor, std::span<const int64_t> perm) {
+  HONE_ASSIGN(TensorData t, stored(tensor, perm));
+  if (const auto q = quantization(tensor)) {
+    const auto moved_to = std::find(perm.begin(), perm.end(), q->axis);
+    const int64_t axis = perm.empty() ? q->axis : moved_to - perm.begin();
+    return add_quantized(tensor, std::move(t), *q, axis);
   }
   const Weight kind = weights[static_cast<size_t>(tensor)];
   if (kind == Weight::constant) return b.constant(std::move(t), unique_name(tensor));
@@ -162,6 +170,7 @@ DType ImportCtx::dtype(int i) const {
   const Held& h = held(i);
   for (const Value& v : {h.plain, h.channels_first, h.moved})
     if (v.valid() && b.graph().value(v.id()).typed) return v.dtype();
+  if (is_quantized(i)) return DType::f32;
   const auto t = state_.file.dtype(tensor(i));
   // Constants of float16 are handed out as float32.
   const bool widened = t == DType::f16 && state_.source[static_cast<size_t>(tensor(i))] >= 0;
@@ -187,6 +196,7 @@ std::optional<std::vector<int64_t>> ImportCtx::ints(int i) {
 }
 
 std::optional<double> ImportCtx::number(int i) {
+  if (is_quantized(i)) return stored_number(i);
   const Value v = in(i);
   const TensorData* t = v.valid() ? b.constant_data(v) : nullptr;
   if (!t || t->numel() != 1) return {};
@@ -221,19 +231,23 @@ Value ImportCtx::cast(Value v, DType from, DType to) {
 // ---- outputs
 
 DType ImportCtx::out_dtype(int k) const {
+  if (state_.file.quantization(outputs_[static_cast<size_t>(k)])) return DType::f32;
   return state_.file.dtype(outputs_[static_cast<size_t>(k)]).value_or(DType::f32);
 }
 
 void ImportCtx::set(int k, Value v) {
-  if (k < outputs()) state_.held[static_cast<size_t>(outputs_[static_cast<size_t>(k)])].plain = v;
+  if (k >= outputs()) return;
+  state_.held[static_cast<size_t>(outputs_[static_cast<size_t>(k)])].plain = as_stored(k, v);
 }
 
 void ImportCtx::set_channels_first(int k, Value v) {
-  if (k < outputs())
-    state_.held[static_cast<size_t>(outputs_[static_cast<size_t>(k)])].channels_first = v;
+  if (k >= outputs()) return;
+  Held& h = state_.held[static_cast<size_t>(outputs_[static_cast<size_t>(k)])];
+  h.channels_first = as_stored(k, v);
 }
 
 Value ImportCtx::activate(Value v, Activation a) {
+  activated_ |= a != Activation::none;
   switch (a) {
     case Activation::none:
       return v;

@@ -7,6 +7,7 @@
 // `in`. Only where the two meet is there a transpose.
 #pragma once
 
+#include <array>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -26,12 +27,14 @@ using schema::Builtin;
 
 struct ImportRule;
 
-/// A tensor of the file as values of the graph.
+/// A tensor of the file as values of the graph. Where whole numbers stand for real ones these are
+/// real, and such that they are stored without loss.
 struct Held {
   Value plain;           ///< As the file has it.
   Value channels_first;  ///< (N, C, H, W) of a tensor that is (N, H, W, C) in the file.
   Value moved;           ///< A weight with its axes in the order `perm`.
   std::vector<int64_t> perm;
+  Value stored;  ///< The whole numbers themselves, of an input of the model.
 };
 
 /// What all rules of one import share.
@@ -49,10 +52,20 @@ struct ImportState {
   std::vector<int> source;      ///< The tensor whose data a constant tensor has, else -1.
   std::vector<Weight> weights;  ///< What a constant tensor is.
 
+  /// How the numbers of a tensor are stored, those of a constant where its data lies.
+  std::optional<Quantization> quantization(int tensor) const;
   /// The data of a constant tensor; float16 becomes float32.
   Result<TensorData> data(int tensor);
+  /// A constant tensor's numbers as they are stored, its axes in the order `perm`.
+  Result<TensorData> stored(int tensor, std::span<const int64_t> perm);
   /// A constant tensor with its axes in the order `perm` (none: as they are), as a value.
   Result<Value> add_constant(int tensor, std::span<const int64_t> perm);
+  /// Real numbers of `stored`, and back. Axis `axis` has the scales, where there are several.
+  Value dequantize(Value stored, const Quantization& q, DType dtype, int64_t axis = 0);
+  Value quantize(Value real, const Quantization& q, DType dtype, int64_t axis = 0);
+  /// Constant numbers that are stored so: a constant that is dequantized where it is read, or, if
+  /// it is to be learned, a parameter of floats.
+  Result<Value> add_quantized(int tensor, TensorData t, const Quantization& q, int64_t axis);
   /// A weight. Those of a body are the outermost graph's, so that they train; the body gets them as
   /// further inputs.
   Value add_weight(TensorData t, Weight kind, std::string_view name);
@@ -64,6 +77,8 @@ struct ImportState {
   std::vector<Value> captured;   ///< Of a body: its weights, as values of `outer`.
 
  private:
+  std::array<Value, 2> scale_operands(const Quantization& q, DType dtype);
+
   std::map<std::string, int, std::less<>> names_;
 };
 
@@ -93,6 +108,19 @@ class ImportCtx : public RuleProblems<ImportCtx> {
   bool prefers_channels_first(int i) const;
   /// A weight with its axes in the order `perm`: transposed once and for all if it is constant.
   Value weight(int i, std::initializer_list<int64_t> perm);
+  /// The bias, input i, of a product of inputs x and w. In int32 it is in units of scale(x) *
+  /// scale(w), whatever the file says.
+  Value bias(int i, int x, int w);
+  /// Whether whole numbers stand for input i.
+  bool is_quantized(int i) const { return quantization(i).has_value(); }
+  /// The whole numbers that stand for input i.
+  Value stored(int i);
+  /// What input i is where its whole numbers are `stored`. Not for scales along an axis.
+  Value real(int i, Value stored);
+  /// The type of the whole numbers that stand for input i.
+  DType stored_dtype(int i) const;
+  /// Whether input i is a constant that stays as it is stored, with one scale.
+  bool is_stored_table(int i) const;
   /// All inputs from `first` on in one layout, fit for broadcasting against each other.
   Operands operands(int first = 0);
   DType dtype(int i) const;
@@ -123,6 +151,9 @@ class ImportCtx : public RuleProblems<ImportCtx> {
   int outputs() const { return static_cast<int>(outputs_.size()); }
   /// The element type that the file gives output k.
   DType out_dtype(int k) const;
+  bool is_output_quantized(int k) const {
+    return state_.file.quantization(outputs_[static_cast<size_t>(k)]).has_value();
+  }
   void set(int k, Value v);
   void set_channels_first(int k, Value v);
   void set(int k, Value v, bool channels_first) {
@@ -141,12 +172,23 @@ class ImportCtx : public RuleProblems<ImportCtx> {
  private:
   int tensor(int i) const { return inputs_[static_cast<size_t>(i)]; }
   Held& held(int i) const { return state_.held[static_cast<size_t>(tensor(i))]; }
+  std::optional<Quantization> quantization(int i) const;
+  std::optional<double> stored_number(int i);
+  bool reads_only(const Quantization& q) const;
+  Value as_stored(int k, Value v);
   Value take(Result<Value> v);
   Value broadcast_channels_first(int i);
 
   ImportState& state_;
   const schema::Operator& op_;
   std::span<const int32_t> inputs_, outputs_;
+  bool activated_ = false;
+};
+
+/// How the elements of an operator's outputs come about.
+enum class Elements : uint8_t {
+  computed,
+  picked,  ///< Each is one of an input's, or 0: what is stored with one scale fits another time.
 };
 
 /// How one operator is said with Hone's.
@@ -154,6 +196,7 @@ struct ImportRule {
   Builtin code;
   void (*import)(ImportCtx&) = nullptr;
   const OpDef* op = nullptr;  ///< For rules that serve several operators.
+  Elements elements = Elements::computed;
 };
 
 /// Which axis of (N, C, H, W) is `axis` of (N, H, W, C).
@@ -164,7 +207,7 @@ std::vector<Weight> classify_weights(ImportState& state, const OnnxImportOptions
 
 // The tables of rules, one for each family of operators (tflite_<family>.cpp).
 #define HONE_TFLITE_FAMILIES(F) \
-  F(blocks) F(elementwise) F(index) F(linear) F(movement) F(reduce) F(resize) F(shape)
+  F(blocks) F(elementwise) F(index) F(linear) F(movement) F(quantize) F(reduce) F(resize) F(shape)
 #define HONE_TFLITE_FAMILY(name) std::span<const ImportRule> name##_imports();
 HONE_TFLITE_FAMILIES(HONE_TFLITE_FAMILY)
 #undef HONE_TFLITE_FAMILY

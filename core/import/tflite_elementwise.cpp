@@ -54,6 +54,8 @@ void import_zeros_like(ImportCtx& c) {
 
 void import_cast(ImportCtx& c) {
   if (!c.require(1) || c.outputs() < 1) return;
+  // Here the numbers are meant as they are stored.
+  if (c.is_quantized(0)) return c.set(0, c.cast(c.stored(0), c.stored_dtype(0), c.out_dtype(0)));
   const DType from = c.dtype(0), to = c.out_dtype(0);
   map_input(c,
             [&](Value x) { return from == to ? c.emit(op::identity, {x}) : c.cast(x, from, to); });
@@ -61,8 +63,9 @@ void import_cast(ImportCtx& c) {
 
 void import_dequantize(ImportCtx& c) {
   if (!c.require(1)) return;
-  if (!is_float(c.dtype(0))) return c.unsupported("of whole numbers");
-  import_cast(c);
+  if (!is_float(c.dtype(0))) return c.unsupported("of whole numbers without a scale");
+  if (!c.is_quantized(0)) return import_cast(c);
+  map_input(c, [&](Value x) { return c.emit(op::identity, {x}); });
 }
 
 // ---- of two operands
@@ -169,21 +172,21 @@ constexpr ImportRule kImports[] = {
     {Builtin::LOGICAL_NOT, import_unary, &op::logical_not},
     {Builtin::LOGICAL_OR, import_binary, &op::logical_or},
     {Builtin::LOGISTIC, import_unary, &op::sigmoid},
-    {Builtin::MAXIMUM, import_binary, &op::maximum},
-    {Builtin::MINIMUM, import_binary, &op::minimum},
+    {Builtin::MAXIMUM, import_binary, &op::maximum, Elements::picked},
+    {Builtin::MINIMUM, import_binary, &op::minimum, Elements::picked},
     {Builtin::MUL, import_arithmetic<schema::MulOptions>, &op::mul},
     {Builtin::NEG, import_unary, &op::neg},
     {Builtin::NOT_EQUAL, import_not_equal},
     {Builtin::POW, import_binary, &op::pow},
     {Builtin::PRELU, import_binary, &op::prelu},
-    {Builtin::RELU, import_unary, &op::relu},
+    {Builtin::RELU, import_unary, &op::relu, Elements::picked},
     {Builtin::RELU6, import_clip<0, 6>},
     {Builtin::RELU_0_TO_1, import_clip<0, 1>},
     {Builtin::RELU_N1_TO_1, import_clip<-1, 1>},
     {Builtin::ROUND, import_unary, &op::round},
     {Builtin::RSQRT, import_unary, &op::rsqrt},
-    {Builtin::SELECT, import_select_rows},
-    {Builtin::SELECT_V2, import_select},
+    {Builtin::SELECT, import_select_rows, nullptr, Elements::picked},
+    {Builtin::SELECT_V2, import_select, nullptr, Elements::picked},
     {Builtin::SIGN, import_unary, &op::sign},
     {Builtin::SIN, import_unary, &op::sin},
     {Builtin::SQRT, import_unary, &op::sqrt},

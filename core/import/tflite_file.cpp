@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 
 namespace hone::tflite {
 
@@ -40,6 +41,11 @@ std::optional<DType> dtype_of(schema::ElementType t) {
 
 uint64_t size_of_list(const flatbuffers::Vector<int32_t>* v) {
   return v ? uint64_t{4} * v->size() : 0;
+}
+
+bool has_scales(const schema::Tensor& t) {
+  const schema::Quantization* q = t.quantization();
+  return q && q->scale() && q->scale()->size() > 0;
 }
 
 bool usable_in_place(std::span<const std::byte> raw, DType t) {
@@ -130,6 +136,31 @@ Status File::check_tensor(int i) {
   if (t.buffer() >= buffers && t.buffer() != 0)
     return invalid_model("tensor '{}': its data is in buffer {}, the file has {}", name(i),
                          t.buffer(), buffers);
+  return check_quantization(i);
+}
+
+Status File::check_quantization(int i) {
+  const auto q = quantization(i);
+  if (!q) return {};
+  const std::string who = format("tensor '{}'", name(i));
+  HONE_TRY(spend(q->scale.size_bytes() + q->zero_point.size_bytes()));
+  for (const float s : q->scale)
+    if (!(s >= 0) || s > std::numeric_limits<float>::max())
+      return invalid_model("{}: its scale is {}", who, s);
+  if (!q->zero_point.empty() && q->zero_point.size() != q->scale.size())
+    return invalid_model("{}: has {} scales and {} zero points", who, q->scale.size(),
+                         q->zero_point.size());
+  const bool is_signed = tensor(i).type() == schema::ElementType::int8;
+  const int64_t low = is_signed ? -128 : 0;
+  for (const int64_t z : q->zero_point)
+    if (z < low || z > low + 255)
+      return invalid_model("{}: its zero point {} is no {}", who, z, to_string(tensor(i).type()));
+  if (!q->per_axis()) return {};
+  const std::span<const int32_t> shape = list(tensor(i).shape());
+  if (q->axis < 0 || q->axis >= static_cast<int64_t>(shape.size()) ||
+      static_cast<size_t>(shape[static_cast<size_t>(q->axis)]) != q->scale.size())
+    return invalid_model("{}: has {} scales for axis {} of {} dimensions", who, q->scale.size(),
+                         q->axis, shape.size());
   return {};
 }
 
@@ -196,14 +227,30 @@ std::vector<int64_t> File::extents(int i) const {
 
 std::optional<DType> File::dtype(int i) const { return dtype_of(tensor(i).type()); }
 
-bool File::is_quantized(int i) const {
+bool Quantization::operator==(const Quantization& o) const {
+  return std::ranges::equal(scale, o.scale) && std::ranges::equal(zero_point, o.zero_point) &&
+         (!per_axis() || axis == o.axis);
+}
+
+std::optional<Quantization> File::quantization(int i) const {
   const schema::Tensor& t = tensor(i);
-  const bool whole =
-      t.type() == schema::ElementType::int8 || t.type() == schema::ElementType::uint8 ||
-      t.type() == schema::ElementType::int16 || t.type() == schema::ElementType::int32 ||
-      t.type() == schema::ElementType::int4;
-  return whole && t.quantization() && t.quantization()->scale() &&
-         t.quantization()->scale()->size() > 0;
+  const bool eight_bits =
+      t.type() == schema::ElementType::int8 || t.type() == schema::ElementType::uint8;
+  if (!eight_bits || !has_scales(t)) return {};
+  const schema::Quantization& q = *t.quantization();
+  Quantization out{{q.scale()->data(), q.scale()->size()}, {}, q.quantized_dimension()};
+  const auto* zeros = q.zero_point();
+  if (zeros && !std::all_of(zeros->begin(), zeros->end(), [](int64_t z) { return z == 0; }))
+    out.zero_point = {zeros->data(), zeros->size()};
+  return out;
+}
+
+std::string File::foreign_quantization(int i) const {
+  const schema::Tensor& t = tensor(i);
+  if (t.quantization() && t.quantization()->details_kind() != 0) return "a method of its own";
+  const bool other =
+      t.type() == schema::ElementType::int16 || t.type() == schema::ElementType::int4;
+  return other && has_scales(t) ? to_string(t.type()) : std::string();
 }
 
 bool File::has_data(int i) const {

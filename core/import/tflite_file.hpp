@@ -13,6 +13,16 @@
 
 namespace hone::tflite {
 
+/// How the whole numbers of a tensor stand for real ones: real = (stored - zero_point) * scale. The
+/// lists are the file's.
+struct Quantization {
+  std::span<const float> scale;         ///< One, or one for each index of `axis`.
+  std::span<const int64_t> zero_point;  ///< As many, or none where all are 0.
+  int64_t axis = 0;
+  bool per_axis() const { return scale.size() > 1; }
+  bool operator==(const Quantization& o) const;
+};
+
 /// One graph of the file: the first, or the body of a branch. After `open` all indices, ranks and
 /// extents have been found sound; the data of a constant is checked when it is read.
 class File {
@@ -43,8 +53,10 @@ class File {
   std::vector<int64_t> extents(int i) const;
   /// Nothing for element types that Hone lacks.
   std::optional<DType> dtype(int i) const;
-  /// Whether whole numbers stand for real ones.
-  bool is_quantized(int i) const;
+  /// Of a tensor of int8 or uint8 that stands for real numbers, whose scales have been found sound.
+  std::optional<Quantization> quantization(int i) const;
+  /// "int16": why a tensor that stands for real numbers cannot be read; empty when it can.
+  std::string foreign_quantization(int i) const;
   bool has_data(int i) const;
   /// A view of the file, or a copy where it is not aligned. Errors: invalid_model, out_of_memory.
   Result<TensorData> data(int i);
@@ -61,6 +73,7 @@ class File {
   Status verify();
   Status check_graph();
   Status check_tensor(int i);
+  Status check_quantization(int i);
   Status check_operator(int i);
   Status check_indices(std::span<const int32_t> tensors, int least, std::string_view who);
 

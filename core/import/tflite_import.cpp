@@ -17,7 +17,6 @@ namespace tflite {
 
 namespace {
 
-constexpr int64_t kFoldLimitBytes = 64 << 10;
 // Branches may have branches: so deep, and with so many operators and tensors in all, that a small
 // file cannot unfold into an endless graph.
 constexpr int kMaxDepth = 16;
@@ -72,7 +71,7 @@ class Importer {
       return invalid_model("with its branches the model has more than {} operators and tensors",
                            kMaxUnfolded);
     if (file_.graph().name()) graph_.name = file_.graph().name()->str();
-    HONE_TRY(refuse_quantized());
+    find_foreign_quantization();
     HONE_TRY(find_constants());
     state_.weights = classify_weights(state_, options_);
     HONE_TRY(add_inputs());
@@ -86,17 +85,18 @@ class Importer {
   Held& held(int tensor) { return state_.held[static_cast<size_t>(tensor)]; }
   int& source(int tensor) { return state_.source[static_cast<size_t>(tensor)]; }
 
-  Status refuse_quantized() const {
-    for (int i = 0; i < file_.tensors(); ++i)
-      if (file_.is_quantized(i))
-        return unsupported(
-            "a quantized TensorFlow Lite model: tensor '{}' holds {} that stand for real numbers; "
-            "convert the model without quantization, or with float16 weights",
-            file_.name(i), to_string(file_.tensor(i).type()));
-    return {};
+  // Operators on these are not looked into; those without a rule are still listed.
+  void find_foreign_quantization() {
+    for (int i = 0; i < file_.tensors(); ++i) {
+      const std::string how = file_.foreign_quantization(i);
+      if (how.empty()) continue;
+      missing_.push_back({format("quantization to {}", how), std::string(file_.name(i))});
+      is_foreign_ = true;
+    }
   }
 
-  // What has data is constant, and so is float16 data that an operator only widens.
+  // What has data is constant, and so is data that an operator only widens: float16, or whole
+  // numbers with a scale.
   Status find_constants() {
     for (int i = 0; i < file_.tensors(); ++i) {
       if (file_.has_data(i)) source(i) = i;
@@ -107,8 +107,9 @@ class Importer {
       const schema::Operator& o = file_.op(i);
       const std::span<const int32_t> in = File::list(o.inputs()), out = File::list(o.outputs());
       if (file_.code(o) != Builtin::DEQUANTIZE || in.size() != 1 || out.size() != 1) continue;
-      if (in[0] >= 0 && file_.has_data(in[0]) && file_.dtype(in[0]) == DType::f16 &&
-          file_.dtype(out[0]) == DType::f32 && source(out[0]) < 0 &&
+      if (in[0] < 0 || !file_.has_data(in[0])) continue;
+      const bool narrow = file_.dtype(in[0]) == DType::f16 || file_.quantization(in[0]);
+      if (narrow && file_.dtype(out[0]) == DType::f32 && source(out[0]) < 0 &&
           file_.extents(in[0]) == file_.extents(out[0]))
         source(out[0]) = in[0];
     }
@@ -122,6 +123,7 @@ class Importer {
       if (source(t) >= 0) return invalid_model("the input '{}' has data", name);
       made_[static_cast<size_t>(t)] = true;
       const auto dtype = file_.dtype(t);
+      if (!dtype && is_foreign_) continue;
       if (!dtype) {
         missing_.push_back({format("an input of {}", to_string(file_.tensor(t).type())), name});
         continue;
@@ -137,7 +139,10 @@ class Importer {
           extents[axis] = graph_.dim(axis == 0 ? "batch" : format("{}_{}", unique, axis));
       auto shape = Shape::make(extents);
       if (!shape.ok()) return shape.status().with_context(format("'{}'", name));
-      held(t).plain = b_.input({*dtype, *shape}, unique);
+      const Value v = b_.input({*dtype, *shape}, unique);
+      const auto q = file_.quantization(t);
+      if (q) held(t).stored = v;
+      held(t).plain = q ? state_.dequantize(v, *q, *dtype, q->axis) : v;
     }
     return {};
   }
@@ -186,7 +191,7 @@ class Importer {
       missing_.push_back({file_.name_of(o), where});
       return {};
     }
-    if (!complete) return {};  // what it needs is missing and reported already
+    if (!complete || is_foreign_) return {};  // what it needs is missing and reported already
     ImportCtx c(state_, *rule, o);
     rule->import(c);
     if (!c.status().ok()) return c.status().with_context(who);
@@ -290,8 +295,13 @@ class Importer {
           file_.name(t).empty() ? format("tensor_{}", t) : std::string(file_.name(t));
       if (state_.outer) name = format("out_{}", graph_.outputs.size());
       if (graph_.find_output(name) >= 0) return invalid_model("the output '{}' occurs twice", name);
-      HONE_ASSIGN(const Value v, plain(t));
+      HONE_ASSIGN(Value v, plain(t));
       HONE_TRY(builder_status());
+      const auto q = file_.quantization(t);
+      // Branches hand real numbers on.
+      if (v.valid() && q && !state_.outer)
+        v = held(t).stored.valid() ? held(t).stored
+                                   : state_.quantize(v, *q, *file_.dtype(t), q->axis);
       if (!v.valid()) return invalid_model("nothing makes the output '{}'", name);
       b_.output(v, name);
     }
@@ -326,7 +336,8 @@ class Importer {
   ImportState state_;
   std::vector<bool> made_;  // by tensor: an input, or an operator's output
   std::vector<Missing> missing_;
-  int depth_ = 0;  // of branches
+  bool is_foreign_ = false;  // some tensor is quantized in a way that is not known
+  int depth_ = 0;            // of branches
   int64_t unfolded_ = 0;
 };
 

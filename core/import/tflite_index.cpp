@@ -7,16 +7,23 @@ namespace hone::tflite {
 
 namespace {
 
+// Of a table that is stored in whole numbers only the rows that are read become real.
+Value gather(ImportCtx& c, int table, int indices, int64_t axis) {
+  const AxisAttrs attrs{axis};
+  if (!c.is_stored_table(table)) return c.emit(op::gather, {c.in(table), c.in(indices)}, attrs);
+  return c.real(table, c.emit(op::gather, {c.stored(table), c.in(indices)}, attrs));
+}
+
 void import_gather(ImportCtx& c) {
   const auto* o = c.options<schema::GatherOptions>();
   if (!o || !c.require(2)) return;
   if (o->batch_dims() != 0) return c.unsupported("with batch_dims {}", o->batch_dims());
-  c.set(0, c.emit(op::gather, {c.in(0), c.in(1)}, AxisAttrs{o->axis()}));
+  c.set(0, gather(c, 0, 1, o->axis()));
 }
 
 // Inputs: indices, table.
 void import_embedding_lookup(ImportCtx& c) {
-  if (c.require(2)) c.set(0, c.emit(op::gather, {c.in(1), c.in(0)}, AxisAttrs{0}));
+  if (c.require(2)) c.set(0, gather(c, 1, 0, 0));
 }
 
 void import_gather_nd(ImportCtx& c) {
@@ -52,12 +59,12 @@ void import_reverse_sequence(ImportCtx& c) {
 }
 
 constexpr ImportRule kImports[] = {
-    {Builtin::EMBEDDING_LOOKUP, import_embedding_lookup},
-    {Builtin::GATHER, import_gather},
-    {Builtin::GATHER_ND, import_gather_nd},
+    {Builtin::EMBEDDING_LOOKUP, import_embedding_lookup, nullptr, Elements::picked},
+    {Builtin::GATHER, import_gather, nullptr, Elements::picked},
+    {Builtin::GATHER_ND, import_gather_nd, nullptr, Elements::picked},
     {Builtin::ONE_HOT, import_one_hot},
-    {Builtin::REVERSE_SEQUENCE, import_reverse_sequence},
-    {Builtin::TOPK_V2, import_top_k},
+    {Builtin::REVERSE_SEQUENCE, import_reverse_sequence, nullptr, Elements::picked},
+    {Builtin::TOPK_V2, import_top_k, nullptr, Elements::picked},
 };
 
 }  // namespace

@@ -46,7 +46,7 @@ void import_conv(ImportCtx& c) {
   if (all == 0) return;
   attrs.groups = all / each;
   const Value y =
-      c.emit(op::conv, {c.channels_first(0), c.weight(1, {0, 3, 1, 2}), c.in(2)}, attrs);
+      c.emit(op::conv, {c.channels_first(0), c.weight(1, {0, 3, 1, 2}), c.bias(2, 0, 1)}, attrs);
   c.set_channels_first(0, c.activate(y, o->activation()));
 }
 
@@ -59,7 +59,7 @@ void import_depthwise_conv(ImportCtx& c) {
   attrs.groups = channels(c, 0);
   if (attrs.groups == 0) return;
   const Value y =
-      c.emit(op::conv, {c.channels_first(0), c.weight(1, {3, 0, 1, 2}), c.in(2)}, attrs);
+      c.emit(op::conv, {c.channels_first(0), c.weight(1, {3, 0, 1, 2}), c.bias(2, 0, 1)}, attrs);
   c.set_channels_first(0, c.activate(y, o->activation()));
 }
 
@@ -100,8 +100,8 @@ void import_transpose_conv(ImportCtx& c) {
     attrs.conv.pads_end.push_back(p.end);
     attrs.output_padding.push_back(p.added);
   }
-  const Value y =
-      c.emit(op::conv_transpose, {c.channels_first(2), c.weight(1, {3, 0, 1, 2}), c.in(3)}, attrs);
+  const Value y = c.emit(op::conv_transpose,
+                         {c.channels_first(2), c.weight(1, {3, 0, 1, 2}), c.bias(3, 2, 1)}, attrs);
   c.set_channels_first(0, c.activate(y, o->activation()));
 }
 
@@ -140,13 +140,14 @@ void import_fully_connected(ImportCtx& c) {
   Value x = c.in(0);
   const std::vector<int64_t> from = c.extents(0);
   const bool is_matrix = from.size() == 2 && from[1] == width;
+  const Value bias = c.bias(2, 0, 1);
   Value y;
   if (o->keep_num_dims() && from.size() != 2) {
     y = c.emit(op::matmul, {x, c.in(1)}, MatmulAttrs{false, true});
-    if (c.has(2)) y = c.emit(op::add, {y, c.in(2)});
+    if (c.has(2)) y = c.emit(op::add, {y, bias});
   } else {
     if (!is_matrix) x = c.emit(op::reshape, {x}, ShapeAttrs{{-1, width}, true});
-    y = c.emit(op::gemm, {x, c.in(1), c.in(2)}, GemmAttrs{1, 1, false, true});
+    y = c.emit(op::gemm, {x, c.in(1), bias}, GemmAttrs{1, 1, false, true});
   }
   c.set(0, c.activate(y, o->activation()));
 }
@@ -164,7 +165,7 @@ constexpr ImportRule kImports[] = {
     {Builtin::DEPTHWISE_CONV_2D, import_depthwise_conv},
     {Builtin::FULLY_CONNECTED, import_fully_connected},
     {Builtin::LOCAL_RESPONSE_NORMALIZATION, import_local_response_normalization},
-    {Builtin::MAX_POOL_2D, import_pool, &op::max_pool},
+    {Builtin::MAX_POOL_2D, import_pool, &op::max_pool, Elements::picked},
     {Builtin::TRANSPOSE_CONV, import_transpose_conv},
 };
 

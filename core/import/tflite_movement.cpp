@@ -275,18 +275,18 @@ void import_mirror_pad(ImportCtx& c) {
 }
 
 constexpr ImportRule kImports[] = {
-    {Builtin::CONCATENATION, import_concatenation},
-    {Builtin::MIRROR_PAD, import_mirror_pad},
-    {Builtin::PACK, import_pack},
-    {Builtin::PAD, import_pad},
-    {Builtin::PADV2, import_pad},
-    {Builtin::REVERSE_V2, import_reverse},
-    {Builtin::SLICE, import_slice},
-    {Builtin::SPLIT, import_split},
-    {Builtin::SPLIT_V, import_split_v},
-    {Builtin::STRIDED_SLICE, import_strided_slice},
-    {Builtin::TRANSPOSE, import_transpose},
-    {Builtin::UNPACK, import_unpack},
+    {Builtin::CONCATENATION, import_concatenation, nullptr, Elements::picked},
+    {Builtin::MIRROR_PAD, import_mirror_pad, nullptr, Elements::picked},
+    {Builtin::PACK, import_pack, nullptr, Elements::picked},
+    {Builtin::PAD, import_pad, nullptr, Elements::picked},
+    {Builtin::PADV2, import_pad, nullptr, Elements::picked},
+    {Builtin::REVERSE_V2, import_reverse, nullptr, Elements::picked},
+    {Builtin::SLICE, import_slice, nullptr, Elements::picked},
+    {Builtin::SPLIT, import_split, nullptr, Elements::picked},
+    {Builtin::SPLIT_V, import_split_v, nullptr, Elements::picked},
+    {Builtin::STRIDED_SLICE, import_strided_slice, nullptr, Elements::picked},
+    {Builtin::TRANSPOSE, import_transpose, nullptr, Elements::picked},
+    {Builtin::UNPACK, import_unpack, nullptr, Elements::picked},
 };
 
 }  // namespace

@@ -52,7 +52,7 @@ void import_resize_nearest(ImportCtx& c) {
 
 constexpr ImportRule kImports[] = {
     {Builtin::RESIZE_BILINEAR, import_resize_bilinear},
-    {Builtin::RESIZE_NEAREST_NEIGHBOR, import_resize_nearest},
+    {Builtin::RESIZE_NEAREST_NEIGHBOR, import_resize_nearest, nullptr, Elements::picked},
 };
 
 }  // namespace

@@ -79,15 +79,15 @@ void import_range(ImportCtx& c) {
 }
 
 constexpr ImportRule kImports[] = {
-    {Builtin::BROADCAST_TO, import_broadcast_to},
-    {Builtin::EXPAND_DIMS, import_expand_dims},
-    {Builtin::FILL, import_fill},
+    {Builtin::BROADCAST_TO, import_broadcast_to, nullptr, Elements::picked},
+    {Builtin::EXPAND_DIMS, import_expand_dims, nullptr, Elements::picked},
+    {Builtin::FILL, import_fill, nullptr, Elements::picked},
     {Builtin::RANGE, import_range},
     {Builtin::RANK, import_rank},
-    {Builtin::RESHAPE, import_reshape},
+    {Builtin::RESHAPE, import_reshape, nullptr, Elements::picked},
     {Builtin::SHAPE, import_shape},
-    {Builtin::SQUEEZE, import_squeeze},
-    {Builtin::TILE, import_tile},
+    {Builtin::SQUEEZE, import_squeeze, nullptr, Elements::picked},
+    {Builtin::TILE, import_tile, nullptr, Elements::picked},
 };
 
 }  // namespace

@@ -27,6 +27,14 @@ constexpr Slot kWeightSlots[] = {
     {Builtin::TRANSPOSE_CONV, 3, 3},
 };
 
+// Where biases stand, which are int32 in a quantized model.
+constexpr Slot kBiasSlots[] = {
+    {Builtin::CONV_2D, 2, 2},
+    {Builtin::DEPTHWISE_CONV_2D, 2, 2},
+    {Builtin::FULLY_CONNECTED, 2, 2},
+    {Builtin::TRANSPOSE_CONV, 3, 3},
+};
+
 // Where numbers stand that steer an operator.
 constexpr Slot kSettingSlots[] = {
     {Builtin::FILL, 1, 1},  {Builtin::ONE_HOT, 1, 3},    {Builtin::PADV2, 2, 2},
@@ -65,7 +73,7 @@ Weight other_float(const TensorData& t, Builtin code, size_t input, bool learned
 std::vector<Weight> classify_weights(ImportState& state, const OnnxImportOptions& options) {
   File& file = state.file;
   std::vector<Weight> kinds(state.source.size(), Weight::constant);
-  std::vector<bool> learned(kinds.size()), looked_at(kinds.size());
+  std::vector<bool> learned(kinds.size()), looked_at(kinds.size()), stored(kinds.size());
   for (int i = 0; i < file.operators(); ++i) {
     const schema::Operator& o = file.op(i);
     const std::span<const int32_t> in = File::list(o.inputs()), out = File::list(o.outputs());
@@ -77,7 +85,9 @@ std::vector<Weight> classify_weights(ImportState& state, const OnnxImportOptions
       const bool is_setting = stands_in(kSettingSlots, code, k);
       if (in[k] < 0 || state.source[t] < 0 || is_setting || code == Builtin::DEQUANTIZE) continue;
       const auto dtype = file.dtype(in[k]);
-      if (!dtype || !is_float(*dtype)) continue;
+      stored[t] = stored[t] || state.quantization(in[k]) ||
+                  (dtype == DType::i32 && stands_in(kBiasSlots, code, k));
+      if (stored[t] || !dtype || !is_float(*dtype)) continue;
       if (stands_in(kWeightSlots, code, k)) {
         kinds[t] = Weight::parameter;
       } else if (kinds[t] == Weight::constant && !looked_at[t]) {
@@ -94,7 +104,8 @@ std::vector<Weight> classify_weights(ImportState& state, const OnnxImportOptions
   }
   for (int t = 0; t < file.tensors(); ++t) {
     const auto dtype = file.dtype(t);
-    if (state.source[static_cast<size_t>(t)] < 0 || !dtype || !is_float(*dtype)) continue;
+    const bool is_real = stored[static_cast<size_t>(t)] || (dtype && is_float(*dtype));
+    if (state.source[static_cast<size_t>(t)] < 0 || !is_real) continue;
     if (matches(options.constants, file.name(t))) kinds[static_cast<size_t>(t)] = Weight::constant;
     if (matches(options.parameters, file.name(t)))
       kinds[static_cast<size_t>(t)] = Weight::parameter;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "hone/op_attrs.hpp"
+#include "hone/op_attrs_quantize.hpp"
 #include "hone/special_ops.hpp"
 
 namespace hone {
@@ -68,6 +69,10 @@ Facts broadcasting(const Ctx& c) { return c.like(broadcast_all(c)); }
 Facts comparing(const Ctx& c) { return {DType::bool_, broadcast_all(c)}; }
 Facts choosing(const Ctx& c) { return {c.dtype(1), broadcast_all(c)}; }
 Facts casting(const Ctx& c) { return {c.attrs.as<CastAttrs>().to, c.extents(0)}; }
+Facts quantizing(const Ctx& c) {
+  return {c.has(2) ? c.dtype(2) : c.attrs.as<QuantizeAttrs>().to, c.extents(0)};
+}
+Facts dequantizing(const Ctx& c) { return {c.dtype(1), c.extents(0)}; }
 Facts truth(const Ctx& c) { return {DType::bool_, c.extents(0)}; }
 
 Facts transposing(const Ctx& c) {
@@ -361,6 +366,8 @@ constexpr Rule kRules[] = {
     {&op::is_nan, truth},
     {&op::where, choosing},
     {&op::cast, casting},
+    {&op::quantize_linear, quantizing},
+    {&op::dequantize_linear, dequantizing},
     {&op::transpose, transposing},
     {&op::sum, reducing},
     {&op::mean, reducing},

@@ -137,6 +137,7 @@ Value Rewriter::by_rule(const Pending& p) {
   look_in(exact_rules());
   look_in(dynamic_rules());
   look_in(shape_rules());
+  look_in(quantized_rules());
   if (options_.recognise) look_in(linear_rules()), look_in(recognition_rules());
   --depth_;
   return v;
@@ -165,7 +166,10 @@ std::vector<Value> Rewriter::emit_all(const OpDef& op, std::span<const Value> in
   }
   if (op.has_bodies) attrs = with_simple_bodies({op, attrs, in});
   const size_t nodes = b.graph().nodes.size();
+  const TensorData* weight = &op == &op::dequantize_linear ? constant(in[0]) : nullptr;
+  if (weight && weight->numel() > 1) b.set_fold_limit(0);  // it is kept in as few bits as it has
   std::vector<Value> outs = b.emit_all(op, in, attrs, static_cast<int>(outputs));
+  b.set_fold_limit(options_.fold_limit_bytes);
   if (outs.size() < outputs) {
     b.fail(invalid("{}: has {} outputs, its rule gives {}", op.name, outputs, outs.size()));
     return {};

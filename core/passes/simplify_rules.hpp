@@ -98,6 +98,8 @@ std::span<const SimplifyRule> exact_rules();
 std::span<const SimplifyRule> shape_rules();
 /// Rules that turn constant inputs into attributes; exact.
 std::span<const SimplifyRule> dynamic_rules();
+/// Rules about numbers that are stored in few bits; exact.
+std::span<const SimplifyRule> quantized_rules();
 /// Rules that recognise spelled-out operators.
 std::span<const SimplifyRule> recognition_rules();
 std::span<const SimplifyRule> linear_rules();

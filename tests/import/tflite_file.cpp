@@ -18,6 +18,10 @@ lite::ElementType element_of(DType t) {
       return lite::ElementType::int32;
     case DType::i64:
       return lite::ElementType::int64;
+    case DType::i8:
+      return lite::ElementType::int8;
+    case DType::u8:
+      return lite::ElementType::uint8;
     case DType::bool_:
       return lite::ElementType::boolean;
     default:
@@ -65,6 +69,16 @@ int LiteFile::constant(std::string name, const TensorData& data) {
   graph().tensors.back()->buffer = static_cast<uint32_t>(model_.buffers.size());
   model_.buffers.push_back(std::move(buffer));
   return t;
+}
+
+int LiteFile::quantize(int tensor, std::vector<float> scale, std::vector<int64_t> zero_point,
+                       int32_t axis) {
+  auto q = std::make_unique<lite::QuantizationT>();
+  q->scale = std::move(scale);
+  q->zero_point = std::move(zero_point);
+  q->quantized_dimension = axis;
+  graph().tensors[static_cast<size_t>(tensor)]->quantization = std::move(q);
+  return tensor;
 }
 
 int LiteFile::ints(std::vector<int32_t> values) {

@@ -23,6 +23,9 @@ class LiteFile {
   int input(std::string name, std::vector<int32_t> extents,
             lite::ElementType type = lite::ElementType::float32);
   int constant(std::string name, const TensorData& data);
+  /// Says that the numbers of a tensor are stored as real / scale + zero point; returns it.
+  int quantize(int tensor, std::vector<float> scale, std::vector<int64_t> zero_point,
+               int32_t axis = 0);
   int ints(std::vector<int32_t> values);  ///< A constant vector of int32.
   /// An operator with one output, which is made for it: its tensor.
   template <class Options>

@@ -158,16 +158,6 @@ TEST_CASE("everything Hone lacks of a TensorFlow Lite model is listed in one err
               "SVDF ('t1', 't3'), the custom operator 'Magic' ('t4'), operator 4711 ('t5')");
 }
 
-TEST_CASE("a quantized model is refused as such") {
-  LiteFile f;
-  f.output(
-      f.op(Builtin::NEG, {f.input("x", {1, 2}, ElementType::int8)}, {1, 2}, ElementType::int8));
-  f.graph().tensors[0]->quantization = std::make_unique<lite::QuantizationT>();
-  f.graph().tensors[0]->quantization->scale = {0.5f};
-  CHECK_ERROR(f.import(), Code::unsupported,
-              "a quantized TensorFlow Lite model: tensor 'x' holds int8");
-}
-
 TEST_CASE("what a rule cannot do is said with the operator") {
   LiteFile f;
   const int x = f.input("x", {1, 2}), axes = f.input("axes", {1}, ElementType::int32);

@@ -2,6 +2,7 @@
 // Rules that keep every bit: where they apply, and where they must not.
 #include <limits>
 
+#include "hone/op_attrs_quantize.hpp"
 #include "tests/passes/sketch.hpp"
 #include "tests/support/check.hpp"
 
@@ -245,6 +246,44 @@ TEST_CASE("a graph that an operator refuses is left as it is") {
   const std::string before = operators(s.model.graph);
   CHECK(!must(simplify(s.model.graph)).changed());
   CHECK_EQ(operators(s.model.graph), before);
+}
+
+// x as int8, and what becomes of it between dequantize and quantize.
+Draw requantized(double scale_after, const std::function<Value(Value)>& between) {
+  return [=](Sketch& s) {
+    const Value scale = s.number(0.25), zero = s.b.scalar(3, DType::i8);
+    const Value q = s.b.emit(op::quantize_linear, {s.x, scale, zero}, QuantizeAttrs{});
+    const Value real = s.b.emit(op::dequantize_linear, {q, scale, zero}, QuantizeAttrs{});
+    const Value again = s.number(scale_after);
+    return s.b.emit(op::quantize_linear, {between(real), again, zero}, QuantizeAttrs{});
+  };
+}
+
+TEST_CASE("what is quantized as it was before is moved as it is stored") {
+  const auto same = [](Value v) { return v; };
+  const auto moved = [](Value v) {
+    v = v.builder().emit(op::transpose, {v}, PermAttrs{{0, 2, 1}});
+    return v.builder().emit(op::reshape, {v}, ShapeAttrs{{0, -1}, false});
+  };
+  const auto computed = [](Value v) { return v.builder().emit(op::neg, {v}); };
+  check({"same", requantized(0.25, same), "quantize_linear"});
+  check({"moved", requantized(0.25, moved), "quantize_linear transpose reshape"});
+  check({"another scale", requantized(0.5, same),
+         "quantize_linear dequantize_linear quantize_linear"});
+  check({"computed", requantized(0.25, computed),
+         "quantize_linear dequantize_linear neg quantize_linear"});
+}
+
+TEST_CASE("a weight stays in eight bits, a single number does not") {
+  const auto times = [](const Shape& shape) {
+    return [=](Sketch& s) {
+      const Value stored = s.b.constant(random_tensor({DType::i8, shape}, 1, -100, 100));
+      const Value w = s.b.emit(op::dequantize_linear, {stored, s.number(0.5)}, QuantizeAttrs{});
+      return s.b.emit(op::mul, {s.x, w});
+    };
+  };
+  check({"weight", times({4}), "dequantize_linear mul"});
+  check({"number", times({1}), "mul"});
 }
 
 }  // namespace

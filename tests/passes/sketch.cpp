@@ -40,12 +40,6 @@ Model simplified(const Model& m, const SimplifyOptions& options) {
   return out;
 }
 
-std::string operators(const Graph& g) {
-  std::string all;
-  for (const Node& n : g.nodes) all += format("{}{}", all.empty() ? "" : " ", n.op->name);
-  return all;
-}
-
 namespace {
 
 std::vector<Shape> shapes(const Graph& g, const std::vector<int64_t>& extents) {

@@ -9,6 +9,7 @@
 #include "hone/model.hpp"
 #include "hone/ops.hpp"
 #include "hone/simplify.hpp"
+#include "tests/support/graph_text.hpp"
 #include "tests/support/tensors.hpp"
 
 namespace hone::test {
@@ -52,9 +53,6 @@ Model drawn(const Draw& draw, DType dtype = DType::f32);
 /// simplified again, with the same inputs, states and declared outputs.
 Model simplified(const Model& m, const SimplifyOptions& options);
 inline constexpr bool kExact = false, kFull = true;
-
-/// "add mul": the operators in order.
-std::string operators(const Graph& g);
 
 /// Outputs on seeded inputs whose named dimensions have these extents, in the order of their
 /// names, with the reference kernels.

@@ -51,4 +51,10 @@ std::string graph_text(const Graph& g) {
   return out;
 }
 
+std::string operators(const Graph& g) {
+  std::string all;
+  for (const Node& n : g.nodes) all += format("{}{}", all.empty() ? "" : " ", n.op->name);
+  return all;
+}
+
 }  // namespace hone::test

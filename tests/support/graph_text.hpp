@@ -13,4 +13,7 @@ namespace hone::test {
 /// change.
 std::string graph_text(const Graph& g);
 
+/// "add mul": the operators in order.
+std::string operators(const Graph& g);
+
 }  // namespace hone::test
