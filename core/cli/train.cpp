@@ -129,7 +129,6 @@ class Run {
 
   Status prepare() {
     HONE_ASSIGN(model_, open_model(a_.model));
-    plans_ = model_.plans;
     if (!a_.dtype.empty()) HONE_TRY(set_precision(model_.graph, *dtype_from_string(a_.dtype)));
     HONE_ASSIGN(terms_, loss_terms(a_.loss));
     HONE_ASSIGN(data_, open_data(a_.data, model_.graph, terms_));
@@ -258,9 +257,9 @@ class Run {
     std::printf("  %s; before, %s\n", text(after).c_str(), text(before).c_str());
     const uint64_t problem = found.problem;
     const int64_t room = found.room;
-    std::erase_if(plans_,
+    std::erase_if(model_.plans,
                   [&](const StoredPlan& p) { return p.problem == problem && p.room == room; });
-    plans_.push_back(std::move(found));
+    model_.plans.push_back(std::move(found));
     return {};
   }
 
@@ -344,7 +343,7 @@ class Run {
 
   Result<Model> finished() const {
     HONE_ASSIGN(Model m, trainer_->snapshot());
-    m.plans = plans_;
+    m.plans = model_.plans;
     m.metadata["training.base_sha256"] = base_hash_;
     m.metadata["training.config"] = a_.text;
     m.metadata["training.steps"] = format("{}", trainer_->steps());
@@ -365,7 +364,6 @@ class Run {
   std::shared_ptr<const Dataset> data_, val_;
   std::unique_ptr<DataLoader> loader_;
   std::unique_ptr<Trainer> trainer_;
-  std::vector<StoredPlan> plans_;
   std::string base_hash_;
   int64_t steps_ = 0, updates_per_epoch_ = 1, resident_before_ = 0;
   Log log_, run_log_;

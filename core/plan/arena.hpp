@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,9 @@
 #include "hone/tensor_data.hpp"
 
 namespace hone {
+
+/// A limit in bytes that is none.
+inline constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
 /// A buffer that is live during steps [first, last], both included.
 struct Lifetime {

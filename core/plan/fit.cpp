@@ -10,8 +10,6 @@ namespace hone {
 
 namespace {
 
-constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
-
 // The steps in an order whose peak is lower, and their old numbers.
 struct Ordered {
   explicit Ordered(const WorkList& work) : number(better_order(work)) {
@@ -27,17 +25,14 @@ struct Ordered {
   WorkList list;
 };
 
-// An arena of `enough` bytes need not be made smaller.
-Result<Placement> pack(const WorkList& work, Sequence runs, PackingOptions options) {
+Result<Placement> pack(const WorkList& work, Sequence runs, const PackingOptions& options) {
   HONE_ENSURE(is_valid(work, runs));
-  Placement out;
-  out.timeline = follow(work, runs);
-  out.packing = to_pack(work, runs, out.timeline);
+  Placement out = unpacked(work, std::move(runs));
   HONE_ASSIGN(out.arena, plan_arena(out.packing.lifetimes, options));
-  out.runs = std::move(runs);
   return out;
 }
 
+// An arena that fits need not be made smaller.
 int64_t goal(int64_t room) { return room == kNoLimit ? 0 : room; }
 
 // Live bytes within the limit are not yet an arena within it: what packing loses is taken off the
@@ -62,22 +57,25 @@ Result<Placement> tightest(const Ordered& ordered, const WorkList& work) {
 
 }  // namespace
 
-Packing to_pack(const WorkList& work, const Sequence& runs, const Timeline& t) {
-  Packing out;
+Placement unpacked(const WorkList& work, Sequence runs) {
+  Placement placement{std::move(runs), {}, {}, {}};
+  placement.timeline = follow(work, placement.runs);
+  const Timeline& t = placement.timeline;
+  Packing& out = placement.packing;
   for (size_t i = 0; i < t.instances.size(); ++i) {
     const Instance& life = t.instances[i];
     if (life.shares >= 0) continue;
     out.lifetimes.push_back({work.bytes[static_cast<size_t>(life.buffer)], life.first, life.last});
     out.instances.push_back(static_cast<int32_t>(i));
   }
-  for (size_t k = 0; k < runs.size(); ++k) {
-    const int64_t scratch = work.steps[static_cast<size_t>(runs[k])].scratch;
+  for (size_t k = 0; k < placement.runs.size(); ++k) {
+    const int64_t scratch = work.steps[static_cast<size_t>(placement.runs[k])].scratch;
     if (scratch == 0) continue;
     const int32_t at = static_cast<int32_t>(k);
     out.lifetimes.push_back({scratch, at, at});
     out.scratch_of.push_back(at);
   }
-  return out;
+  return placement;
 }
 
 Result<std::optional<Placement>> fit(const WorkList& work, int64_t room) {

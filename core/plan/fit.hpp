@@ -15,7 +15,6 @@ struct Packing {
   std::vector<int32_t> instances;   ///< Those that own their bytes.
   std::vector<int32_t> scratch_of;  ///< Positions in the sequence; their lifetimes come last.
 };
-Packing to_pack(const WorkList& work, const Sequence& runs, const Timeline& t);
 
 struct Placement {
   Sequence runs;
@@ -23,6 +22,9 @@ struct Placement {
   Packing packing;
   ArenaPlan arena;
 };
+
+/// Everything but the arena, of a sequence that is valid.
+Placement unpacked(const WorkList& work, Sequence runs);
 
 /// The cheapest placement found within `room` bytes, or nothing. Errors: as plan_arena.
 Result<std::optional<Placement>> fit(const WorkList& work, int64_t room);

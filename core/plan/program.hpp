@@ -70,8 +70,6 @@ struct Program {
   bool is_stored = false;            ///< Whether a stored plan was used.
 };
 
-inline constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
-
 /// Names of states whose content lies in a file: it counts only while a step uses it.
 using PagedStates = std::set<std::string, std::less<>>;
 

@@ -78,16 +78,13 @@ std::optional<Placement> stored_placement(const WorkList& work, uint64_t problem
     return std::nullopt;
   const auto outside = [&](int64_t offset) { return offset < 0 || offset > best->bytes; };
   if (std::any_of(best->offsets.begin(), best->offsets.end(), outside)) return std::nullopt;
-  Placement out;
-  out.runs = best->runs;
-  out.timeline = follow(work, out.runs);
+  Placement out = unpacked(work, best->runs);
   double once = 0;
   for (const Work& w : work.steps) once += w.cost;
   // So that a forged plan takes neither time nor memory without end.
   if (out.timeline.cost > RecomputeOptions().excess * once || best->bytes < 0 ||
       best->bytes > 2 * out.timeline.peak)
     return std::nullopt;
-  out.packing = to_pack(work, out.runs, out.timeline);
   out.arena.offsets = best->offsets;
   out.arena.bytes = best->bytes;
   out.arena.lower_bound = out.timeline.peak;

@@ -167,12 +167,6 @@ Profile Trainer::profile() const { return impl_->engine.profile(); }
 
 Result<PlanInfo> Trainer::plan(std::span<const NamedTensor> batch) { return impl_->plan(batch); }
 
-Result<Compiled*> Trainer::Impl::gradient_program(std::span<const NamedTensor> batch) {
-  if (options.micro_batches == 1) return program(batch, TrainForm::step);
-  HONE_ASSIGN(const int64_t size, part_size(batch));
-  return program(rows_of(batch, 0, size), TrainForm::accumulate);
-}
-
 Result<PlanDetail> Trainer::plan_detail(std::span<const NamedTensor> batch) {
   HONE_ASSIGN(const Compiled* const c, impl_->gradient_program(batch));
   return hone::plan_detail(c->program);

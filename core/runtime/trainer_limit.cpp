@@ -105,16 +105,11 @@ Status Trainer::Impl::explain_limit(std::span<const NamedTensor> batch, TrainFor
 }
 
 Result<PlanInfo> Trainer::Impl::plan(std::span<const NamedTensor> batch) {
-  if (options.micro_batches == 1) {
-    HONE_ASSIGN(Compiled* const c, program(batch, TrainForm::step));
-    return engine.info(*c);
-  }
-  HONE_ASSIGN(const int64_t size, part_size(batch));
-  const std::vector<NamedTensor> part = rows_of(batch, 0, size);
-  HONE_TRY(program(part, TrainForm::accumulate).status());
+  HONE_ASSIGN(const Compiled* c, gradient_program(batch));
+  if (options.micro_batches == 1) return engine.info(*c);
   HONE_ASSIGN(const Compiled* const apply, program({}, TrainForm::apply));
   const int64_t apply_arena = apply->program.arena.bytes;
-  HONE_ASSIGN(Compiled* const c, program(part, TrainForm::accumulate));
+  HONE_ASSIGN(c, gradient_program(batch));  // the other may have taken its place
   PlanInfo info = engine.info(*c);
   info.peak_bytes += std::max<int64_t>(0, apply_arena - info.arena_bytes);
   return info;

@@ -64,6 +64,12 @@ Result<Compiled*> Trainer::Impl::program(std::span<const NamedTensor> batch, Tra
   return c;
 }
 
+Result<Compiled*> Trainer::Impl::gradient_program(std::span<const NamedTensor> batch) {
+  if (options.micro_batches == 1) return program(batch, TrainForm::step);
+  HONE_ASSIGN(const int64_t size, part_size(batch));
+  return program(rows_of(batch, 0, size), TrainForm::accumulate);
+}
+
 Result<TrainGraph> Trainer::Impl::graph_for(std::span<const NamedTensor> batch, TrainForm form,
                                             std::vector<Compiled::Assumption>& assumptions) {
   if (form == TrainForm::apply) return build_apply_graph(engine.model(), options);

@@ -114,18 +114,28 @@ def check_export(ref, work):
     return f"{moved:.1e}"
 
 
-def check_gradients(ref, work):
-    """-> the worst error as a share of what is allowed.  gradrel is PyTorch's own fp32 error: large where ReLU masks flip."""
-    ran(work, "sgd")
-    z, got = load(f"{ref}/train.npz"), load(f"{work}/grad.npz")
+def gradients(ref, work, step, file):
+    """-> (name, the reference's gradient, Hone's, PyTorch's own fp32 error) of each parameter, Hone's as the type it wrote"""
+    ran(work, step)
+    z, got = load(f"{ref}/train.npz"), load(f"{work}/{file}.npz")
     names = [n.decode() for n in z["params"]]
     missing = [n for n in names if n not in got.files]
     if missing:
         raise Bad(f"{len(missing)} of {len(names)} gradients are missing, first {missing[0]}")
-    whole = np.sqrt(sum(np.sum(z[f"grad/{n}"].astype(np.float64) ** 2) for n in names))
+    return [(n, z[f"grad/{n}"].astype(np.float64), got[n], own) for n, own in zip(names, z["gradrel"])]
+
+
+def whole_norm(gradients):
+    return np.sqrt(sum(np.sum(g.astype(np.float64) ** 2) for g in gradients))
+
+
+def check_gradients(ref, work):
+    """-> the worst error as a share of what is allowed.  gradrel is PyTorch's own fp32 error: large where ReLU masks flip."""
+    all_of = gradients(ref, work, "sgd", "grad")
+    whole = whole_norm(want for _, want, _, _ in all_of)
     bad, worst = [], 0.0
-    for n, own in zip(names, z["gradrel"]):
-        want, have = z[f"grad/{n}"].astype(np.float64), got[n].astype(np.float64)
+    for n, want, have, own in all_of:
+        have = have.astype(np.float64)
         if want.shape != have.shape:
             raise Bad(f"gradient of {n} is {list(have.shape)}, expected {list(want.shape)}")
         err = np.linalg.norm(have - want) / max(np.linalg.norm(want), 1e-6 * whole)
@@ -135,7 +145,7 @@ def check_gradients(ref, work):
             bad.append((err / allowed, n, err, allowed))
     if bad:
         _, n, err, allowed = max(bad)
-        raise Bad(f"{len(bad)} of {len(names)} gradients are off, worst {n}: {err:.2e}, allowed {allowed:.2e}")
+        raise Bad(f"{len(bad)} of {len(all_of)} gradients are off, worst {n}: {err:.2e}, allowed {allowed:.2e}")
     return f"{worst:.2f}"
 
 
@@ -145,16 +155,10 @@ def check_gradients_f64(ref, work):
     The reference holds PyTorch's fp32 gradients and their distance to its fp64 ones, gradrel. Hone's fp64 gradients must be
     exactly that far away from them, whatever flipped in the fp32 run.
     """
-    ran(work, "sgd64")
-    z, got = load(f"{ref}/train.npz"), load(f"{work}/grad64.npz")
-    names = [n.decode() for n in z["params"]]
-    missing = [n for n in names if n not in got.files]
-    if missing:
-        raise Bad(f"{len(missing)} of {len(names)} gradients are missing, first {missing[0]}")
-    floor = 1e-6 * np.sqrt(sum(np.sum(got[n] ** 2) for n in names))
+    all_of = gradients(ref, work, "sgd64", "grad64")
+    floor = 1e-6 * whole_norm(have for _, _, have, _ in all_of)
     bad, worst = [], 0.0
-    for n, own in zip(names, z["gradrel"]):
-        want, have = z[f"grad/{n}"].astype(np.float64), got[n]
+    for n, want, have, own in all_of:
         if want.shape != have.shape or have.dtype != np.float64:
             raise Bad(f"gradient of {n} is {have.dtype}{list(have.shape)}, expected float64{list(want.shape)}")
         err = np.linalg.norm(have - want) / max(np.linalg.norm(have), floor)
@@ -164,7 +168,7 @@ def check_gradients_f64(ref, work):
             bad.append((off, n, err, own))
     if bad:
         _, n, err, own = max(bad)
-        raise Bad(f"{len(bad)} of {len(names)} gradients are off, worst {n}: {err:.7e} away from PyTorch's fp32, its fp64 is {own:.7e}")
+        raise Bad(f"{len(bad)} of {len(all_of)} gradients are off, worst {n}: {err:.7e} away from PyTorch's fp32, its fp64 is {own:.7e}")
     return f"{worst:.0e}"
 
 
