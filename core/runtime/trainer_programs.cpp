@@ -105,7 +105,7 @@ Result<TrainGraph> Trainer::Impl::graph_for(std::span<const NamedTensor> batch, 
 }
 
 void Trainer::Impl::note_new_states(std::span<const TrainGraph::NewState> states, Draft& d) const {
-  std::set<std::string_view> noted;
+  std::set<std::string> noted;  // copies: the list moves its names when it grows
   for (const StateTensor& s : d.new_states) noted.insert(s.name);
   for (const TrainGraph::NewState& s : states) {
     if (engine.states().find(s.name) || !noted.insert(s.name).second) continue;
