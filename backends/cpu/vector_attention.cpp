@@ -33,7 +33,6 @@ struct AttentionHead {
   int64_t q_row, kv_row_k, kv_row_v;  // so far apart
   float* y;
   int64_t y_row;
-  float* lse;
   int64_t first, queries;  // the first query's number, for causal attention
   int64_t keys, size, value_size;
   float scale;
@@ -164,7 +163,6 @@ void Attend(const AttentionHead& h, const float* keys, const float* values, int6
     for (int64_t r = 0; r < rows; ++r) {
       if (seen == 0) std::fill_n(y + r * h.y_row, h.value_size, 0.0f);
       if (sums[r] != 0) Scale(y + r * h.y_row, h.value_size, 1 / sums[r]);
-      h.lse[i0 + r] = sums[r] == 0 ? kNever : largest[r] + std::log(sums[r]);
     }
   }
 }
@@ -251,7 +249,6 @@ class AttentionKernel final : public Kernel {
       a.q_row = q_.token;
       a.y = args.out<float>(4) + y_.at(b, h, first);
       a.y_row = y_.token;
-      a.lse = args.out<float>(5) + (b * e_.heads + h) * e_.queries + first;
       a.first = first;
       a.queries = last - first;
       a.keys = e_.keys;

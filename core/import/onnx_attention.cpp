@@ -160,7 +160,6 @@ bool spell_attention(ExportCtx& c) {
 
 void export_dot_product_attention(ExportCtx& c) {
   const DotProductAttentionAttrs& a = c.attrs<DotProductAttentionAttrs>();
-  if (c.outputs() > 1) return c.unsupported("with the sums of exponentials");
   const bool narrow_mask = c.has(3) && c.rank(3) < 2;
   if ((c.opset < 23 || a.tokens_first || narrow_mask) && spell_attention(c)) return;
   if (narrow_mask) return c.unsupported("of values whose extents are not known");

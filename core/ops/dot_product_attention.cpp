@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention as one operator whose backward pass needs no scores: y = softmax(scale q k^T + mask) v.
-//
-// Kept for the gradient are the operands, y, and for each query the logarithm of the sum of
-// exponentials, lse. With P = exp(scores - lse), the gradients are those of Dao, "FlashAttention-2:
-// Faster Attention with Better Parallelism and Work Partitioning" (2023), section 3.1:
-//   gv = P^T gy,  dP = gy v^T,  dS = P (dP - rowsum(gy y)),  gq = scale dS k,  gk = scale dS^T q.
-// A query that may look at no key gives 0, as softmax of nothing but -inf does; its lse is -inf.
+// Attention as one operator whose backward pass needs its operands only:
+// y = P v with P = softmax(S), S = scale q k^T + mask. Dao et al., "FlashAttention" (2022),
+// appendix B:
+//   gv = P^T gy,  dP = gy v^T,  dS = P (dP - rowsum(P dP)),  gq = scale dS k,  gk = scale dS^T q.
+// P is made anew from S and not from a kept logarithm of its denominators: beside a mask of -1e9
+// over a whole row that logarithm is lost in f32. Written out, forward and backward share one P.
+// A query that may look at no key gives 0, as softmax of nothing but -inf does.
 #include <cmath>
 #include <limits>
 
@@ -53,27 +53,18 @@ Shape result_shape(const InferCtx& c) {
   y[3] = c.shape(2)[3];
   return y;
 }
-TensorType lse_type(const InferCtx& c) {
-  const Extents e(c.shape(0), c.shape(1), c.shape(2), c.attrs<DotAttrs>());
-  return {statistics_dtype(c.dtype(0)), {e.batch, e.heads, e.queries}};
-}
 
 Status infer_attention(InferCtx& c) {
   HONE_TRY(check_operands(c, 3));
   c.out(c.dtype(0), result_shape(c));
-  c.out(lse_type(c));
   return {};
 }
 
 Status infer_grad(InferCtx& c) {
   HONE_TRY(check_operands(c, kMask));
-  for (int i : {kResult, kLse, kGrad})
-    if (!c.has(i)) return c.error("input {} is missing", i);
-  const TensorType y{c.dtype(0), result_shape(c)}, lse = lse_type(c);
-  for (int i : {kResult, kGrad})
-    if (c.in(i) != y) return c.error("input {} is {}, expected {}", i, c.in(i), y);
-  for (int i : {kLse, kLseGrad})
-    if (c.has(i) && c.in(i) != lse) return c.error("input {} is {}, expected {}", i, c.in(i), lse);
+  if (!c.has(kGrad)) return c.error("input {} is missing", int{kGrad});
+  const TensorType y{c.dtype(0), result_shape(c)};
+  if (c.in(kGrad) != y) return c.error("the gradient is {}, expected {}", c.in(kGrad), y);
   for (int i : {kQuery, kKey, kValue}) c.out(c.in(i));
   return {};
 }
@@ -104,12 +95,7 @@ struct Written {
     const Value product = ops::matmul(by_queries(0), operand(1), {false, true});
     return masked(ops::reshape(product, e.scores()) * e.scale);
   }
-  // What takes the place of -inf where that would give -inf - -inf.
-  Value lowest() const {
-    return c.b.scalar(wide_type == DType::f64 ? std::numeric_limits<double>::lowest()
-                                              : std::numeric_limits<float>::lowest(),
-                      wide_type);
-  }
+  Value probabilities() const { return ops::softmax(scores(), -1); }
   // Back to the order and type of input `like`.
   Value result(Value x, int like, int64_t heads, int64_t tokens) const {
     const Value y = ops::reshape(x, {e.batch, heads, tokens, x.shape()[3]});
@@ -140,44 +126,29 @@ struct Written {
   }
 };
 
-const ReduceAttrs kKeys{{3}, true};
-
 void decompose_attention(DecomposeCtx& c) {
   const Written w(c);
   const auto& e = w.e;
-  const Value s = w.scores();
-  const Value y = ops::matmul(w.grouped(ops::softmax(s, -1)), w.operand(2));
+  const Value y = ops::matmul(w.grouped(w.probabilities()), w.operand(kValue));
   c.set(0, w.result(y, 0, e.heads, e.queries));
-  if (e.keys == 0)
-    return c.set(1, ops::fill(c.b, {w.wide_type, {e.batch, e.heads, e.queries}},
-                              -std::numeric_limits<double>::infinity()));
-  const Value largest = ops::stop_gradient(ops::maximum(ops::max(s, kKeys), w.lowest()));
-  const Value lse = largest + ops::log(ops::sum(ops::exp(s - largest), kKeys));
-  c.set(1, ops::reshape(lse, {e.batch, e.heads, e.queries}));
 }
 
 // P and dS, (B, H, L, S).
 struct ScoreGrad {
   Value p, ds;
 };
-ScoreGrad score_grad(DecomposeCtx& c, const Written& w) {
-  const auto& e = w.e;
-  const auto column = [&](int i) {
-    return ops::reshape(c.in(i), {e.batch, e.heads, e.queries, 1});
-  };
-  const Value p = ops::exp(w.scores() - ops::maximum(column(kLse), w.lowest()));
-  const Value gy = w.operand(kGrad), y = w.operand(kResult);
-  const Value dp =
-      ops::reshape(ops::matmul(w.grouped(gy), w.operand(kValue), {false, true}), e.scores());
-  Value shift = ops::sum(gy * y, kKeys);
-  if (c.has(kLseGrad)) shift = shift - column(kLseGrad);
-  return {p, p * (dp - shift)};
+ScoreGrad score_grad(const Written& w) {
+  const Value p = w.probabilities();
+  const Value dp = ops::reshape(ops::matmul(w.by_queries(kGrad), w.operand(kValue), {false, true}),
+                                w.e.scores());
+  const Value share = p * dp;
+  return {p, share - p * ops::sum(share, ReduceAttrs{{3}, true})};
 }
 
 void decompose_grad(DecomposeCtx& c) {
   const Written w(c);
   const auto& e = w.e;
-  const ScoreGrad g = score_grad(c, w);
+  const ScoreGrad g = score_grad(w);
   const Value p = w.grouped(g.p), ds = w.grouped(g.ds) * e.scale;
   c.set(0, w.result(ops::matmul(ds, w.operand(kKey)), 0, e.heads, e.queries));
   c.set(1, w.result(ops::matmul(ds, w.by_queries(kQuery), {true, false}), 1, e.kv_heads, e.keys));
@@ -185,9 +156,7 @@ void decompose_grad(DecomposeCtx& c) {
 }
 
 void grad_attention(GradCtx& c) {
-  const Value in[] = {
-      c.in(0),  c.in(1),  c.in(2),       c.in(3),
-      c.out(0), c.out(1), c.out_grad(0), c.has_out_grad(1) ? c.out_grad(1) : Value()};
+  const Value in[] = {c.in(0), c.in(1), c.in(2), c.in(3), c.out_grad(0)};
   if (c.needs(0) || c.needs(1) || c.needs(2)) {
     const std::vector<Value> g =
         c.b.emit_all(op::scaled_dot_product_attention_grad, in, c.raw_attrs());
@@ -201,7 +170,7 @@ void grad_attention(GradCtx& c) {
   const Attrs attrs = c.raw_attrs();
   DecomposeCtx d(c.b, ids, attrs, 3, std::string(op::scaled_dot_product_attention.name));
   const Written w(d);
-  c.set(3, ops::sum_to(score_grad(d, w).ds, Shape(c.shape(3))));
+  c.set(3, ops::sum_to(score_grad(w).ds, Shape(c.shape(3))));
 }
 
 double pairs(const NodeTypes& n, double size, double value_size) {
@@ -212,10 +181,10 @@ double pairs(const NodeTypes& n, double size, double value_size) {
 
 }  // namespace
 
-// scaled_dot_product_attention(q, k, v, mask?) -> (y, lse): y = softmax(scale q k^T + mask) v, and
-// the logarithm of the softmax's denominators. K heads of keys serve H of queries, K divides H; the
-// mask (float, added; or bool, true lets pass) broadcasts to (B, H, L, S).   (B, H, L, D), (B, K,
-// S, D), (B, K, S, V) -> (B, H, L, V), (B, H, L); or with the second and third axis swapped
+// scaled_dot_product_attention(q, k, v, mask?) -> softmax(scale q k^T + mask) v. K heads of keys
+// serve H of queries, K divides H; the mask (float, added; or bool, true lets pass) broadcasts to
+// (B, H, L, S).   (B, H, L, D), (B, K, S, D), (B, K, S, V) -> (B, H, L, V); or with the second and
+// third axis swapped
 const OpDef op::scaled_dot_product_attention = {
     .name = "scaled_dot_product_attention",
     .attrs = &kAttrSchema<DotProductAttentionAttrs>,
@@ -229,13 +198,12 @@ const OpDef op::scaled_dot_product_attention = {
     .flops = [](const NodeTypes& n) { return pairs(n, 1, 1); },
 };
 
-// scaled_dot_product_attention_grad(q, k, v, mask?, y, lse, gy, glse?) -> (gq, gk, gv): the
-// gradient of y and, where it is given, of lse.
+// scaled_dot_product_attention_grad(q, k, v, mask?, gy) -> (gq, gk, gv)
 const OpDef op::scaled_dot_product_attention_grad = {
     .name = "scaled_dot_product_attention_grad",
     .attrs = &kAttrSchema<DotProductAttentionAttrs>,
     .min_inputs = 3,
-    .max_inputs = 8,
+    .max_inputs = 5,
     .infer = infer_grad,
     .decompose = decompose_grad,
     .diff = Diff::by_decomposition,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each score is computed where it is needed, in double; nothing is kept.
+// Each score is computed where it is needed, in double; kept are three numbers a query.
 #include "core/ops/dot_product_attention_kernels.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "core/ops/norm.hpp"
 #include "hone/attention_attrs.hpp"
@@ -48,21 +49,28 @@ class Reference {
     const Rows<T> y(args_.output<T>(0), args_.out[0].type.shape, a_.tokens_first);
     each(e_.heads * e_.queries, [&](int64_t b, int64_t i) {
       const int64_t h = i / e_.queries, l = i % e_.queries;
-      const double lse = lse_of(b, h, l);
-      set_element(args_.out[1], (b * e_.heads + h) * e_.queries + l, lse);
+      const Query query = query_of(b, h, l);
       add_up(y.at(b, h, l), y.size, e_.keys, [&](int64_t j) {
-        return std::pair(probability(b, h, l, j, lse), v_.at(b, kv(h), j));
+        return std::pair(probability(b, h, l, j, query), v_.at(b, kv(h), j));
       });
     });
   }
 
   void backward() {
     const Rows<T> gq = out(0), gk = out(1), gv = out(2);
+    std::vector<Query> queries(static_cast<size_t>(e_.batch * e_.heads * e_.queries));
+    const auto query = [&](int64_t b, int64_t h, int64_t l) -> Query& {
+      return queries[static_cast<size_t>((b * e_.heads + h) * e_.queries + l)];
+    };
     each(e_.heads * e_.queries, [&](int64_t b, int64_t i) {
       const int64_t h = i / e_.queries, l = i % e_.queries;
-      const double shift = shift_of(b, h, l);
+      Query& mine = query(b, h, l);
+      mine = query_of(b, h, l);
+      for (int64_t j = 0; j < e_.keys; ++j)
+        if (const double p = probability(b, h, l, j, mine); p != 0)
+          mine.shift += p * probability_grad(b, h, l, j);
       add_up(gq.at(b, h, l), e_.size, e_.keys, [&](int64_t j) {
-        return std::pair(e_.scale * score_grad(b, h, l, j, shift), k_.at(b, kv(h), j));
+        return std::pair(e_.scale * score_grad(b, h, l, j, mine), k_.at(b, kv(h), j));
       });
     });
     const int64_t group = e_.heads / e_.kv_heads;
@@ -71,16 +79,22 @@ class Reference {
       const auto head = [&](int64_t at) { return n * group + at / e_.queries; };
       add_up(gk.at(b, n, j), e_.size, group * e_.queries, [&](int64_t at) {
         const int64_t h = head(at), l = at % e_.queries;
-        return std::pair(e_.scale * score_grad(b, h, l, j, shift_of(b, h, l)), q_.at(b, h, l));
+        return std::pair(e_.scale * score_grad(b, h, l, j, query(b, h, l)), q_.at(b, h, l));
       });
       add_up(gv.at(b, n, j), e_.value_size, group * e_.queries, [&](int64_t at) {
         const int64_t h = head(at), l = at % e_.queries;
-        return std::pair(probability(b, h, l, j, lse(b, h, l)), grad().at(b, h, l));
+        return std::pair(probability(b, h, l, j, query(b, h, l)), grad().at(b, h, l));
       });
     });
   }
 
  private:
+  // Of one query: the largest score, the sum of exponentials of what others are below it, and what
+  // its gradients of probabilities are shifted by, rowsum(P dP).
+  struct Query {
+    double largest, sum, shift;
+  };
+
   Rows<const T> rows(int i) const { return {args_.input<T>(i), args_.shape(i), a_.tokens_first}; }
   Rows<T> out(int i) const { return {args_.output<T>(i), args_.shape(i), a_.tokens_first}; }
   Rows<const T> grad() const { return rows(kGrad); }
@@ -108,33 +122,25 @@ class Reference {
     return e_.scale * dot(q_.at(b, h, l), k_.at(b, kv(h), j), e_.size) + bias;
   }
 
-  double lse_of(int64_t b, int64_t h, int64_t l) const {
-    double largest = -std::numeric_limits<double>::infinity();
+  Query query_of(int64_t b, int64_t h, int64_t l) const {
+    double largest = -std::numeric_limits<double>::infinity(), sum = 0;
     for (int64_t j = 0; j < e_.keys; ++j) {
       const double s = score(b, h, l, j);
       if (s > largest || std::isnan(s)) largest = s;
     }
-    if (std::isinf(largest) && largest < 0) return largest;
-    double sum = 0;
+    if (std::isinf(largest) && largest < 0) return {largest, 0, 0};
     for (int64_t j = 0; j < e_.keys; ++j) sum += std::exp(score(b, h, l, j) - largest);
-    return largest + std::log(sum);
+    return {largest, sum, 0};
   }
-  double probability(int64_t b, int64_t h, int64_t l, int64_t j, double lse) const {
-    return std::exp(score(b, h, l, j) - std::max(lse, std::numeric_limits<double>::lowest()));
+  double probability(int64_t b, int64_t h, int64_t l, int64_t j, const Query& query) const {
+    if (query.sum == 0) return 0;  // sees no key
+    return std::exp(score(b, h, l, j) - query.largest) / query.sum;
   }
-
-  double lse(int64_t b, int64_t h, int64_t l) const {
-    return element(args_.in[kLse], (b * e_.heads + h) * e_.queries + l);
+  double probability_grad(int64_t b, int64_t h, int64_t l, int64_t j) const {
+    return dot(grad().at(b, h, l), v_.at(b, kv(h), j), e_.value_size);
   }
-  // What is subtracted from dP.
-  double shift_of(int64_t b, int64_t h, int64_t l) const {
-    const double shift = dot(grad().at(b, h, l), rows(kResult).at(b, h, l), e_.value_size);
-    if (!args_.has(kLseGrad)) return shift;
-    return shift - element(args_.in[kLseGrad], (b * e_.heads + h) * e_.queries + l);
-  }
-  double score_grad(int64_t b, int64_t h, int64_t l, int64_t j, double shift) const {
-    const double dp = dot(grad().at(b, h, l), v_.at(b, kv(h), j), e_.value_size);
-    return probability(b, h, l, j, lse(b, h, l)) * (dp - shift);
+  double score_grad(int64_t b, int64_t h, int64_t l, int64_t j, const Query& query) const {
+    return probability(b, h, l, j, query) * (probability_grad(b, h, l, j) - query.shift);
   }
 
   // to = sum over j of factor times row, which term(j) gives.

@@ -7,7 +7,7 @@
 namespace hone {
 
 /// Inputs of scaled_dot_product_attention_grad; the first four are those of the operator.
-enum AttentionGradInput : int { kQuery, kKey, kValue, kMask, kResult, kLse, kGrad, kLseGrad };
+enum AttentionGradInput : int { kQuery, kKey, kValue, kMask, kGrad };
 
 Status run_dot_product_attention(const KernelArgs& args);
 Status run_dot_product_attention_grad(const KernelArgs& args);

@@ -297,7 +297,7 @@ Facts measuring(const Ctx& c) {
 Facts attending(const Ctx& c) {
   auto y = c.extents(0);
   const auto v = c.extents(2);
-  if (c.k != 0 || !y || !v || y->size() != 4 || v->size() != 4) return c.like({});
+  if (!y || !v || y->size() != 4 || v->size() != 4) return c.like({});
   (*y)[3] = (*v)[3];
   return c.like(std::move(y));
 }

@@ -251,6 +251,13 @@ bool shapes_fit(Rewriter& r, const Found& f, Value value, int64_t softmax_axis) 
                      [&](Value m) { return mask_fits(r.facts(m), scores); });
 }
 
+// The operator on q, k, v and, where it is valid, a mask.
+Value attend(Rewriter& r, std::span<const Value, 4> in, const DotProductAttentionAttrs& a) {
+  const std::vector<Value> outs =
+      r.emit_all(op::scaled_dot_product_attention, in.first(in[3].valid() ? 4 : 3), a, 1);
+  return outs.empty() ? Value() : outs[0];
+}
+
 }  // namespace
 
 Value recognise_attention(Rewriter& r, const Pending& p) {
@@ -285,11 +292,10 @@ Value recognise_attention(Rewriter& r, const Pending& p) {
   attrs.tokens_first = first[0].valid() && first[1].valid() && first[2].valid();
   if (attrs.tokens_first) std::copy(std::begin(first), std::end(first), in);
   if (attrs.tokens_first && !shares) share_heads(r, in[1], in[2], 2);
-  const std::vector<Value> outs = r.emit_all(op::scaled_dot_product_attention,
-                                             std::span(in).first(mask.valid() ? 4 : 3), attrs, 2);
-  if (outs.empty()) return {};
-  if (attrs.tokens_first) return r.emit(op::transpose, {outs[0]}, PermAttrs{{0, 2, 1, 3}});
-  return rank == 4 ? outs[0] : r.emit(op::squeeze, {outs[0]}, AxesAttrs{{1}});
+  const Value y = attend(r, in, attrs);
+  if (!y.valid()) return {};
+  if (attrs.tokens_first) return r.emit(op::transpose, {y}, PermAttrs{{0, 2, 1, 3}});
+  return rank == 4 ? y : r.emit(op::squeeze, {y}, AxesAttrs{{1}});
 }
 
 namespace {
@@ -328,11 +334,9 @@ Value fuse_attention(Rewriter& r, const Pending& p) {
   Value in[] = {p.input(0), p.input(1), p.input(2), mask};
   for (size_t i = 0; by_rows && i < 3; ++i)
     in[i] = r.emit(op::reshape, {in[i]}, ShapeAttrs{{0, 0, heads[i], last[i] / heads[i]}, false});
-  const std::vector<Value> outs = r.emit_all(op::scaled_dot_product_attention,
-                                             std::span(in).first(mask.valid() ? 4 : 3), attrs, 2);
-  if (outs.empty() || !by_rows) return outs.empty() ? Value() : outs[0];
-  return r.emit(op::reshape, {outs[0]},
-                ShapeAttrs{{0, 0, a.heads * (last[2] / a.kv_heads)}, false});
+  const Value y = attend(r, in, attrs);
+  if (!y.valid() || !by_rows) return y;
+  return r.emit(op::reshape, {y}, ShapeAttrs{{0, 0, a.heads * (last[2] / a.kv_heads)}, false});
 }
 
 }  // namespace hone
