@@ -104,6 +104,11 @@ Value ImportCtx::in(int i) {
   if (!has(i)) return {};
   Held& h = held(i);
   if (h.plain.valid()) return h.plain;
+  const auto q = quantization(i);
+  if (q && q->dtype == DType::i64) {
+    unsupported("with a scale for the int64 of '{}'", state_.file.name(tensor(i)));
+    return {};
+  }
   if (h.channels_first.valid()) {
     h.plain = emit(op::transpose, {h.channels_first}, kToLast);
   } else if (h.moved.valid()) {
@@ -189,14 +194,13 @@ std::vector<int64_t> ImportCtx::extents(int i) const {
 }
 
 std::optional<std::vector<int64_t>> ImportCtx::ints(int i) {
-  const Value v = in(i);
+  const Value v = whole(i);
   const TensorData* t = v.valid() ? b.constant_data(v) : nullptr;
   if (!t || is_float(t->dtype())) return {};
   return to_ints(*t);
 }
 
 std::optional<double> ImportCtx::number(int i) {
-  if (is_quantized(i)) return stored_number(i);
   const Value v = in(i);
   const TensorData* t = v.valid() ? b.constant_data(v) : nullptr;
   if (!t || t->numel() != 1) return {};
@@ -222,7 +226,7 @@ bool ImportCtx::require_rank(int i, int wanted) {
   return false;
 }
 
-Value ImportCtx::indices(int i) { return cast(in(i), dtype(i), DType::i64); }
+Value ImportCtx::indices(int i) { return cast(whole(i), whole_dtype(i), DType::i64); }
 
 Value ImportCtx::cast(Value v, DType from, DType to) {
   return from == to ? v : emit(op::cast, {v}, CastAttrs{to});

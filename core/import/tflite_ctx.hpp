@@ -7,7 +7,6 @@
 // `in`. Only where the two meet is there a transpose.
 #pragma once
 
-#include <array>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -34,7 +33,7 @@ struct Held {
   Value channels_first;  ///< (N, C, H, W) of a tensor that is (N, H, W, C) in the file.
   Value moved;           ///< A weight with its axes in the order `perm`.
   std::vector<int64_t> perm;
-  Value stored;  ///< The whole numbers themselves, of an input of the model.
+  Value stored;  ///< The whole numbers themselves, of a constant or an input of the model.
 };
 
 /// What all rules of one import share.
@@ -61,8 +60,8 @@ struct ImportState {
   /// A constant tensor with its axes in the order `perm` (none: as they are), as a value.
   Result<Value> add_constant(int tensor, std::span<const int64_t> perm);
   /// Real numbers of `stored`, and back. Axis `axis` has the scales, where there are several.
-  Value dequantize(Value stored, const Quantization& q, DType dtype, int64_t axis = 0);
-  Value quantize(Value real, const Quantization& q, DType dtype, int64_t axis = 0);
+  Value dequantize(Value stored, const Quantization& q, int64_t axis = 0);
+  Value quantize(Value real, const Quantization& q, int64_t axis = 0);
   /// Constant numbers that are stored so: a constant that is dequantized where it is read, or, if
   /// it is to be learned, a parameter of floats.
   Result<Value> add_quantized(int tensor, TensorData t, const Quantization& q, int64_t axis);
@@ -77,8 +76,6 @@ struct ImportState {
   std::vector<Value> captured;   ///< Of a body: its weights, as values of `outer`.
 
  private:
-  std::array<Value, 2> scale_operands(const Quantization& q, DType dtype);
-
   std::map<std::string, int, std::less<>> names_;
 };
 
@@ -108,8 +105,8 @@ class ImportCtx : public RuleProblems<ImportCtx> {
   bool prefers_channels_first(int i) const;
   /// A weight with its axes in the order `perm`: transposed once and for all if it is constant.
   Value weight(int i, std::initializer_list<int64_t> perm);
-  /// The bias, input i, of a product of inputs x and w. In int32 it is in units of scale(x) *
-  /// scale(w), whatever the file says.
+  /// The bias, input i, of a product of inputs x and w. In int32 and int64 it is in units of
+  /// scale(x) * scale(w), whatever the file says.
   Value bias(int i, int x, int w);
   /// Whether whole numbers stand for input i.
   bool is_quantized(int i) const { return quantization(i).has_value(); }
@@ -117,8 +114,9 @@ class ImportCtx : public RuleProblems<ImportCtx> {
   Value stored(int i);
   /// What input i is where its whole numbers are `stored`. Not for scales along an axis.
   Value real(int i, Value stored);
-  /// The type of the whole numbers that stand for input i.
-  DType stored_dtype(int i) const;
+  /// Input i, which is whole numbers; a scale that the file may give it does not count.
+  Value whole(int i) { return is_quantized(i) ? stored(i) : in(i); }
+  DType whole_dtype(int i) const { return is_quantized(i) ? quantization(i)->dtype : dtype(i); }
   /// Whether input i is a constant that stays as it is stored, with one scale.
   bool is_stored_table(int i) const;
   /// All inputs from `first` on in one layout, fit for broadcasting against each other.
@@ -154,6 +152,8 @@ class ImportCtx : public RuleProblems<ImportCtx> {
   bool is_output_quantized(int k) const {
     return state_.file.quantization(outputs_[static_cast<size_t>(k)]).has_value();
   }
+  /// Sets output k to what whole numbers of its type stand for.
+  void set_stored(int k, Value whole);
   void set(int k, Value v);
   void set_channels_first(int k, Value v);
   void set(int k, Value v, bool channels_first) {
@@ -173,7 +173,6 @@ class ImportCtx : public RuleProblems<ImportCtx> {
   int tensor(int i) const { return inputs_[static_cast<size_t>(i)]; }
   Held& held(int i) const { return state_.held[static_cast<size_t>(tensor(i))]; }
   std::optional<Quantization> quantization(int i) const;
-  std::optional<double> stored_number(int i);
   bool reads_only(const Quantization& q) const;
   Value as_stored(int k, Value v);
   Value take(Result<Value> v);

@@ -55,8 +55,9 @@ void import_zeros_like(ImportCtx& c) {
 void import_cast(ImportCtx& c) {
   if (!c.require(1) || c.outputs() < 1) return;
   // Here the numbers are meant as they are stored.
-  if (c.is_quantized(0)) return c.set(0, c.cast(c.stored(0), c.stored_dtype(0), c.out_dtype(0)));
-  const DType from = c.dtype(0), to = c.out_dtype(0);
+  if (c.is_output_quantized(0)) return c.set_stored(0, c.whole(0));
+  const DType from = c.whole_dtype(0), to = c.out_dtype(0);
+  if (c.is_quantized(0)) return c.set(0, c.cast(c.stored(0), from, to));
   map_input(c,
             [&](Value x) { return from == to ? c.emit(op::identity, {x}) : c.cast(x, from, to); });
 }

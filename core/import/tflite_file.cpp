@@ -3,6 +3,7 @@
 #include "core/import/tflite_file.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -41,6 +42,39 @@ std::optional<DType> dtype_of(schema::ElementType t) {
 
 uint64_t size_of_list(const flatbuffers::Vector<int32_t>* v) {
   return v ? uint64_t{4} * v->size() : 0;
+}
+
+NarrowType narrow_of(schema::ElementType t) {
+  if (t == schema::ElementType::int4) return NarrowType::int4;
+  return t == schema::ElementType::int16 ? NarrowType::int16 : NarrowType::none;
+}
+
+// The least and the greatest number that is stored in elements of this type.
+std::array<int64_t, 2> range_of(schema::ElementType t) {
+  if (t == schema::ElementType::uint8) return {0, 255};
+  const NarrowType narrow = narrow_of(t);
+  const int64_t half = int64_t{1} << (narrow == NarrowType::none ? 7 : bits_of(narrow) - 1);
+  return {-half, half - 1};
+}
+
+// int16, or int4 of which a byte has two, the first in its low half.
+Result<TensorData> widened(std::span<const std::byte> raw, const TensorType& type, NarrowType t) {
+  HONE_ASSIGN(TensorData out, TensorData::allocate(type));
+  if (t == NarrowType::int16) {
+    auto* to = out.as_mutable<int32_t>();
+    for (size_t i = 0; i < raw.size() / 2; ++i) {
+      int16_t v;
+      std::memcpy(&v, raw.data() + 2 * i, sizeof v);
+      to[i] = v;
+    }
+    return out;
+  }
+  auto* to = out.as_mutable<int8_t>();
+  for (size_t i = 0; i < static_cast<size_t>(out.numel()); ++i) {
+    const int bits = std::to_integer<int>(raw[i / 2]) >> (i % 2 * 4) & 15;
+    to[i] = static_cast<int8_t>((bits ^ 8) - 8);
+  }
+  return out;
 }
 
 bool has_scales(const schema::Tensor& t) {
@@ -141,19 +175,18 @@ Status File::check_tensor(int i) {
 
 Status File::check_quantization(int i) {
   const auto q = quantization(i);
-  if (!q) return {};
+  if (!q || q->is_wide()) return {};  // what a file says of a bias does not count
   const std::string who = format("tensor '{}'", name(i));
   HONE_TRY(spend(q->scale.size_bytes() + q->zero_point.size_bytes()));
   for (const float s : q->scale)
     if (!(s >= 0) || s > std::numeric_limits<float>::max())
       return invalid_model("{}: its scale is {}", who, s);
-  if (!q->zero_point.empty() && q->zero_point.size() != q->scale.size())
+  if (q->zero_point.size() > 1 && q->zero_point.size() != q->scale.size())
     return invalid_model("{}: has {} scales and {} zero points", who, q->scale.size(),
                          q->zero_point.size());
-  const bool is_signed = tensor(i).type() == schema::ElementType::int8;
-  const int64_t low = is_signed ? -128 : 0;
+  const auto [least, greatest] = range_of(tensor(i).type());
   for (const int64_t z : q->zero_point)
-    if (z < low || z > low + 255)
+    if (z < least || z > greatest)
       return invalid_model("{}: its zero point {} is no {}", who, z, to_string(tensor(i).type()));
   if (!q->per_axis()) return {};
   const std::span<const int32_t> shape = list(tensor(i).shape());
@@ -225,32 +258,36 @@ std::vector<int64_t> File::extents(int i) const {
   return out;
 }
 
-std::optional<DType> File::dtype(int i) const { return dtype_of(tensor(i).type()); }
+std::optional<DType> File::dtype(int i) const {
+  const NarrowType narrow = narrow_of(tensor(i).type());
+  if (narrow == NarrowType::none) return dtype_of(tensor(i).type());
+  return has_scales(tensor(i)) ? held_in(narrow) : std::nullopt;
+}
 
 bool Quantization::operator==(const Quantization& o) const {
-  return std::ranges::equal(scale, o.scale) && std::ranges::equal(zero_point, o.zero_point) &&
-         (!per_axis() || axis == o.axis);
+  return dtype == o.dtype && narrow == o.narrow && std::ranges::equal(scale, o.scale) &&
+         std::ranges::equal(zero_point, o.zero_point) && (!per_axis() || axis == o.axis);
 }
 
 std::optional<Quantization> File::quantization(int i) const {
   const schema::Tensor& t = tensor(i);
-  const bool eight_bits =
-      t.type() == schema::ElementType::int8 || t.type() == schema::ElementType::uint8;
-  if (!eight_bits || !has_scales(t)) return {};
+  const auto held = dtype(i);
+  if (!held || is_float(*held) || *held == DType::bool_ || !has_scales(t)) return {};
   const schema::Quantization& q = *t.quantization();
   Quantization out{{q.scale()->data(), q.scale()->size()}, {}, q.quantized_dimension()};
+  out.dtype = *held, out.narrow = narrow_of(t.type());
   const auto* zeros = q.zero_point();
   if (zeros && !std::all_of(zeros->begin(), zeros->end(), [](int64_t z) { return z == 0; }))
     out.zero_point = {zeros->data(), zeros->size()};
   return out;
 }
 
-std::string File::foreign_quantization(int i) const {
+std::string File::lack(int i) const {
   const schema::Tensor& t = tensor(i);
-  if (t.quantization() && t.quantization()->details_kind() != 0) return "a method of its own";
-  const bool other =
-      t.type() == schema::ElementType::int16 || t.type() == schema::ElementType::int4;
-  return other && has_scales(t) ? to_string(t.type()) : std::string();
+  if (t.sparsity()) return "stored sparsely";
+  if (t.quantization() && t.quantization()->details_kind() != 0)
+    return "quantized by a method of its own";
+  return dtype(i) ? std::string() : format("of {}", to_string(t.type()));
 }
 
 bool File::has_data(int i) const {
@@ -282,8 +319,17 @@ Result<TensorData> File::data(int i) {
     }
   }
   const TensorType type{*element, shape};
-  if (raw.size() != static_cast<uint64_t>(*want))
-    return invalid_model("{}: {} takes {} bytes, {} are stored", who, type, *want, raw.size());
+  const NarrowType narrow = narrow_of(tensor(i).type());
+  const auto elements = static_cast<uint64_t>(*want) / size_of(*element);
+  const uint64_t size = narrow == NarrowType::none
+                            ? static_cast<uint64_t>(*want)
+                            : (elements * static_cast<uint64_t>(bits_of(narrow)) + 7) / 8;
+  if (raw.size() != size)
+    return invalid_model("{}: {} takes {} bytes, {} are stored", who, type, size, raw.size());
+  if (narrow != NarrowType::none) {
+    HONE_TRY(spend(static_cast<uint64_t>(*want)));
+    return widened(raw, type, narrow);
+  }
   if (!raw.empty() && usable_in_place(raw, *element))
     return TensorData::borrow(type, raw.data(), owner_);
   HONE_TRY(spend(raw.size()));

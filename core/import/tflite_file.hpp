@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hone/op_attrs_quantize.hpp"
 #include "hone/tensor_data.hpp"
 #include "tflite_generated.h"
 
@@ -17,9 +18,13 @@ namespace hone::tflite {
 /// lists are the file's.
 struct Quantization {
   std::span<const float> scale;         ///< One, or one for each index of `axis`.
-  std::span<const int64_t> zero_point;  ///< As many, or none where all are 0.
+  std::span<const int64_t> zero_point;  ///< As many, one for all, or none where all are 0.
   int64_t axis = 0;
+  DType dtype = DType::i8;  ///< Of the stored numbers, which have the range of `narrow`.
+  NarrowType narrow = NarrowType::none;
   bool per_axis() const { return scale.size() > 1; }
+  /// Sums: int32 and int64. The scales and zero points of those have not been checked.
+  bool is_wide() const { return narrow == NarrowType::none && size_of(dtype) > 1; }
   bool operator==(const Quantization& o) const;
 };
 
@@ -31,6 +36,7 @@ class File {
   static Result<File> open(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
 
   const schema::Model& model() const { return *model_; }
+  int graph_index() const { return graph_; }
   const schema::SubGraph& graph() const { return *model_->subgraphs()->Get(index(graph_)); }
   /// Another graph of the same file. Errors: invalid_model when there is none.
   Result<File> body(int graph) const;
@@ -51,12 +57,13 @@ class File {
   std::string_view name(int i) const;
   /// -1 where an extent is free.
   std::vector<int64_t> extents(int i) const;
-  /// Nothing for element types that Hone lacks.
+  /// Nothing for element types that Hone lacks. Where int4 and int16 stand for real numbers, what
+  /// holds them.
   std::optional<DType> dtype(int i) const;
-  /// Of a tensor of int8 or uint8 that stands for real numbers, whose scales have been found sound.
+  /// Of a tensor of whole numbers that stand for real ones.
   std::optional<Quantization> quantization(int i) const;
-  /// "int16": why a tensor that stands for real numbers cannot be read; empty when it can.
-  std::string foreign_quantization(int i) const;
+  /// "of string", "stored sparsely": why a tensor cannot be read; empty when it can.
+  std::string lack(int i) const;
   bool has_data(int i) const;
   /// A view of the file, or a copy where it is not aligned. Errors: invalid_model, out_of_memory.
   Result<TensorData> data(int i);

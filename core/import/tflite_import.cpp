@@ -34,7 +34,7 @@ const ImportRule* find_rule(Builtin code) {
   return found;
 }
 
-// Something in the file that Hone lacks: "LSTM", and the tensors it would have made.
+// Something in the file that Hone lacks: "LSTM", and where: "operator 3 'lstm_1'".
 struct Missing {
   std::string what;
   std::string where;
@@ -71,11 +71,15 @@ class Importer {
       return invalid_model("with its branches the model has more than {} operators and tensors",
                            kMaxUnfolded);
     if (file_.graph().name()) graph_.name = file_.graph().name()->str();
-    find_foreign_quantization();
-    HONE_TRY(find_constants());
+    find_constants();
     state_.weights = classify_weights(state_, options_);
     HONE_TRY(add_inputs());
-    for (int i = 0; i < file_.operators(); ++i) HONE_TRY(import_operator(file_.op(i), i));
+    for (int i = 0; i < file_.operators(); ++i) {
+      const Status status = import_operator(file_.op(i), i);
+      // Behind what is missing stand tensors of which only the file says what they are.
+      if (!status.ok() && !missing_.empty()) return {};
+      HONE_TRY(status);
+    }
     if (!missing_.empty()) return {};
     HONE_TRY(add_outputs());
     HONE_TRY(builder_status());
@@ -85,24 +89,11 @@ class Importer {
   Held& held(int tensor) { return state_.held[static_cast<size_t>(tensor)]; }
   int& source(int tensor) { return state_.source[static_cast<size_t>(tensor)]; }
 
-  // Operators on these are not looked into; those without a rule are still listed.
-  void find_foreign_quantization() {
-    for (int i = 0; i < file_.tensors(); ++i) {
-      const std::string how = file_.foreign_quantization(i);
-      if (how.empty()) continue;
-      missing_.push_back({format("quantization to {}", how), std::string(file_.name(i))});
-      is_foreign_ = true;
-    }
-  }
-
   // What has data is constant, and so is data that an operator only widens: float16, or whole
   // numbers with a scale.
-  Status find_constants() {
-    for (int i = 0; i < file_.tensors(); ++i) {
+  void find_constants() {
+    for (int i = 0; i < file_.tensors(); ++i)
       if (file_.has_data(i)) source(i) = i;
-      if (file_.tensor(i).sparsity())
-        return unsupported("tensor '{}' is stored sparsely", file_.name(i));
-    }
     for (int i = 0; i < file_.operators(); ++i) {
       const schema::Operator& o = file_.op(i);
       const std::span<const int32_t> in = File::list(o.inputs()), out = File::list(o.outputs());
@@ -113,7 +104,6 @@ class Importer {
           file_.extents(in[0]) == file_.extents(out[0]))
         source(out[0]) = in[0];
     }
-    return {};
   }
 
   Status add_inputs() {
@@ -122,10 +112,8 @@ class Importer {
       if (made_[static_cast<size_t>(t)]) return invalid_model("the input '{}' occurs twice", name);
       if (source(t) >= 0) return invalid_model("the input '{}' has data", name);
       made_[static_cast<size_t>(t)] = true;
-      const auto dtype = file_.dtype(t);
-      if (!dtype && is_foreign_) continue;
-      if (!dtype) {
-        missing_.push_back({format("an input of {}", to_string(file_.tensor(t).type())), name});
+      if (const std::string lack = file_.lack(t); !lack.empty()) {
+        missing_.push_back({format("an input {}", lack), format("'{}'", name)});
         continue;
       }
       const std::string unique = state_.unique_name(t);
@@ -133,18 +121,35 @@ class Importer {
         held(t).plain = b_.untyped_input(unique);
         continue;
       }
-      std::vector<int64_t> extents = file_.extents(t);
-      for (size_t axis = 0; axis < extents.size(); ++axis)
-        if (extents[axis] < 0)
-          extents[axis] = graph_.dim(axis == 0 ? "batch" : format("{}_{}", unique, axis));
-      auto shape = Shape::make(extents);
-      if (!shape.ok()) return shape.status().with_context(format("'{}'", name));
-      const Value v = b_.input({*dtype, *shape}, unique);
+      HONE_ASSIGN(const Value v, add_input(t, *file_.dtype(t), unique));
       const auto q = file_.quantization(t);
-      if (q) held(t).stored = v;
-      held(t).plain = q ? state_.dequantize(v, *q, *dtype, q->axis) : v;
+      if (!q) held(t).plain = v;
+      if (!q) continue;
+      held(t).stored = v;
+      if (q->dtype != DType::i64) held(t).plain = state_.dequantize(v, *q, q->axis);
     }
     return {};
+  }
+
+  // An input of the graph with the shape of a tensor of the file.
+  Result<Value> add_input(int t, DType dtype, const std::string& name) {
+    std::vector<int64_t> extents = file_.extents(t);
+    for (size_t axis = 0; axis < extents.size(); ++axis)
+      if (extents[axis] < 0)
+        extents[axis] = graph_.dim(axis == 0 ? "batch" : format("{}_{}", name, axis));
+    auto shape = Shape::make(extents);
+    if (!shape.ok()) return shape.status().with_context(format("'{}'", file_.name(t)));
+    return b_.input({dtype, *shape}, name);
+  }
+
+  // For real numbers that nothing makes, so that what reads them can be looked into; the graph is
+  // of no use then. Of whole numbers rules want to know which they are.
+  void stand_in(int t) {
+    held(t) = {};
+    const auto dtype = file_.dtype(t);
+    if (!file_.quantization(t) && !(dtype && is_float(*dtype))) return;
+    auto v = add_input(t, dtype && is_float(*dtype) ? *dtype : DType::f32, state_.unique_name(t));
+    if (v.ok()) held(t).plain = *v;
   }
 
   // Tensors without elements need no data.
@@ -153,23 +158,49 @@ class Importer {
     return std::find(e.begin(), e.end(), 0) != e.end();
   }
 
-  // Whether all that the operator reads could be imported.
-  Result<bool> inputs_complete(const schema::Operator& o, std::string_view who) {
-    bool complete = true;
+  // "operator 3 'conv_1'": the tensor of an operator.
+  std::string place(int position, std::string_view name) const {
+    const std::string graph =
+        file_.graph_index() > 0 ? format(" of graph {}", file_.graph_index()) : std::string();
+    return format("operator {}{} '{}'", position, graph, name);
+  }
+
+  Status check_inputs(const schema::Operator& o, std::string_view who) {
     for (const int32_t t : File::list(o.inputs())) {
-      if (t < 0) continue;
-      if (source(t) < 0 && !made_[static_cast<size_t>(t)]) {
-        if (file_.tensor(t).is_variable()) {
-          missing_.push_back({"a variable tensor", std::string(file_.name(t))});
-        } else if (!is_empty(t)) {
-          return invalid_model("{}: no earlier operator makes its input '{}'", who, file_.name(t));
-        }
-        source(t) = t;
-      }
-      const Held& h = held(t);
-      if (source(t) < 0) complete &= h.plain.valid() || h.channels_first.valid();
+      if (t < 0 || source(t) >= 0 || made_[static_cast<size_t>(t)]) continue;
+      if (is_empty(t)) source(t) = t;
+      if (source(t) < 0 && !file_.tensor(t).is_variable())
+        return invalid_model("{}: no earlier operator makes its input '{}'", who, file_.name(t));
     }
-    return complete;
+    return {};
+  }
+
+  // Whether Hone can hold all tensors of an operator; lists those that it cannot.
+  bool tensors_can_be_held(const schema::Operator& o, int position) {
+    const size_t before = missing_.size();
+    const auto look_at = [&](int32_t t) {
+      if (t < 0) return;
+      std::string lack = file_.lack(source(t) >= 0 ? source(t) : t);
+      if (lack.empty() && file_.tensor(t).is_variable() && !made_[static_cast<size_t>(t)])
+        lack = "that is a variable";
+      if (lack.empty()) return;
+      missing_.push_back(
+          {format("{} on a tensor {}", file_.name_of(o), lack), place(position, file_.name(t))});
+    };
+    for (const int32_t t : File::list(o.inputs())) look_at(t);
+    for (const int32_t t : File::list(o.outputs())) look_at(t);
+    return missing_.size() == before;
+  }
+
+  // Whether there are values for all that the operator reads. What is not there is missing and
+  // listed already.
+  bool inputs_at_hand(const schema::Operator& o) {
+    for (const int32_t t : File::list(o.inputs())) {
+      if (t < 0 || source(t) >= 0) continue;
+      const Held& h = held(t);
+      if (!h.plain.valid() && !h.channels_first.valid() && !h.stored.valid()) return false;
+    }
+    return true;
   }
 
   Status import_operator(const schema::Operator& o, int position) {
@@ -182,18 +213,27 @@ class Importer {
     for (const int32_t t : outs)
       if (made_[static_cast<size_t>(t)] || source(t) >= 0)
         return invalid_model("{}: the tensor '{}' is there already", who, file_.name(t));
-    HONE_ASSIGN(const bool complete, inputs_complete(o, who));
+    HONE_TRY(check_inputs(o, who));
+    const bool can_be_held = tensors_can_be_held(o, position);
     for (const int32_t t : outs) made_[static_cast<size_t>(t)] = true;
     b_.set_scope(where.empty() ? format("operator_{}", position) : where);
-    if (file_.code(o) == Builtin::IF && complete) return import_if(o, who);
     const ImportRule* rule = find_rule(file_.code(o));
-    if (!rule && file_.code(o) != Builtin::IF) {
-      missing_.push_back({file_.name_of(o), where});
-      return {};
+    const bool is_if = file_.code(o) == Builtin::IF;
+    if (!rule && !is_if) missing_.push_back({file_.name_of(o), place(position, where)});
+    bool made = (rule || is_if) && can_be_held && inputs_at_hand(o);
+    if (made) {
+      HONE_ASSIGN(made, is_if ? import_if(o, who) : import_by(*rule, o, who, position));
     }
-    if (!complete || is_foreign_) return {};  // what it needs is missing and reported already
-    ImportCtx c(state_, *rule, o);
-    rule->import(c);
+    for (const int32_t t : outs) made ? give_name(t) : stand_in(t);
+    return {};
+  }
+
+  // False when the operator is more than the rule can do, which is listed.
+  Result<bool> import_by(const ImportRule& rule, const schema::Operator& o, std::string_view who,
+                         int position) {
+    const std::span<const int32_t> outs = File::list(o.outputs());
+    ImportCtx c(state_, rule, o);
+    rule.import(c);
     if (!c.status().ok()) return c.status().with_context(who);
     std::string lack = c.missing();
     if (lack.empty()) HONE_TRY(builder_status());
@@ -202,9 +242,10 @@ class Importer {
       if (!held(t).plain.valid() && !held(t).channels_first.valid())
         lack = format("with the output '{}'", file_.name(t));
     }
-    if (!lack.empty()) missing_.push_back({format("{} {}", file_.name_of(o), lack), where});
-    for (const int32_t t : outs) lack.empty() ? give_name(t) : forget(t);
-    return {};
+    if (lack.empty()) return true;
+    const std::string_view where = outs.empty() ? std::string_view() : file_.name(outs[0]);
+    missing_.push_back({format("{} {}", file_.name_of(o), lack), place(position, where)});
+    return false;
   }
 
   // ---- branches
@@ -215,6 +256,9 @@ class Importer {
     if (!h.plain.valid() && h.channels_first.valid())
       h.plain = b_.emit(op::transpose, {h.channels_first}, PermAttrs{{0, 2, 3, 1}});
     if (!h.plain.valid() && h.moved.valid()) return invalid_model("a kernel is used as a tensor");
+    const auto q = state_.quantization(t);
+    if (!h.plain.valid() && q && q->dtype == DType::i64)
+      return unsupported("the int64 of '{}' have a scale", file_.name(t));
     if (!h.plain.valid() && source(t) >= 0) {
       HONE_ASSIGN(h.plain, state_.add_constant(t, {}));
     }
@@ -250,7 +294,7 @@ class Importer {
   }
 
   // Inputs: condition, what both branches take.
-  Status import_if(const schema::Operator& o, const std::string& who) {
+  Result<bool> import_if(const schema::Operator& o, const std::string& who) {
     const auto* branches = o.options_as<schema::IfOptions>();
     const std::span<const int32_t> in = File::list(o.inputs()), outs = File::list(o.outputs());
     if (!branches || in.empty() || std::find(in.begin(), in.end(), -1) != in.end())
@@ -260,7 +304,7 @@ class Importer {
     Importer then_(*this, yes), else_(*this, no);
     HONE_TRY(import_branch(then_, in.size() - 1, outs.size(), who));
     HONE_TRY(import_branch(else_, in.size() - 1, outs.size(), who));
-    if (!missing_.empty()) return {};
+    if (!missing_.empty()) return false;
     std::vector<Value> inputs;
     for (const int32_t t : in) {
       HONE_ASSIGN(inputs.emplace_back(), plain(t));
@@ -273,14 +317,9 @@ class Importer {
         static_cast<int>(outs.size()));
     HONE_TRY(builder_status());
     HONE_ENSURE(made.size() == outs.size());
-    for (size_t k = 0; k < outs.size(); ++k) {
-      held(outs[k]).plain = made[k];
-      give_name(outs[k]);
-    }
-    return {};
+    for (size_t k = 0; k < outs.size(); ++k) held(outs[k]).plain = made[k];
+    return true;
   }
-
-  void forget(int tensor) { held(tensor) = {}; }
 
   void give_name(int tensor) {
     const Held& h = held(tensor);
@@ -295,13 +334,14 @@ class Importer {
           file_.name(t).empty() ? format("tensor_{}", t) : std::string(file_.name(t));
       if (state_.outer) name = format("out_{}", graph_.outputs.size());
       if (graph_.find_output(name) >= 0) return invalid_model("the output '{}' occurs twice", name);
-      HONE_ASSIGN(Value v, plain(t));
+      const std::string lack = file_.lack(t);
+      if (!lack.empty()) return unsupported("the output '{}' is {}", name, lack);
+      HONE_ASSIGN(Value v, held(t).stored.valid() ? held(t).stored : plain(t));
       HONE_TRY(builder_status());
       const auto q = file_.quantization(t);
       // Branches hand real numbers on.
-      if (v.valid() && q && !state_.outer)
-        v = held(t).stored.valid() ? held(t).stored
-                                   : state_.quantize(v, *q, *file_.dtype(t), q->axis);
+      if (v.valid() && q && !state_.outer && !held(t).stored.valid())
+        v = state_.quantize(v, *q, q->axis);
       if (!v.valid()) return invalid_model("nothing makes the output '{}'", name);
       b_.output(v, name);
     }
@@ -314,7 +354,7 @@ class Importer {
     return s.code() == Code::invalid_argument ? invalid_model("{}", s.message()) : s;
   }
 
-  // "LSTM ('lstm_1', 'lstm_2'), the custom operator 'Foo' ('x')".
+  // "LSTM (operator 1 'lstm_1', operator 2 'lstm_2'), the custom operator 'Foo' (operator 7 'x')".
   Status missing_error() const {
     std::vector<std::string> kinds;
     for (const Missing& m : missing_)
@@ -323,7 +363,7 @@ class Importer {
     for (const std::string& kind : kinds) {
       std::string places;
       for (const Missing& m : missing_)
-        if (m.what == kind) places += format("{}'{}'", places.empty() ? "" : ", ", m.where);
+        if (m.what == kind) places += format("{}{}", places.empty() ? "" : ", ", m.where);
       list += format("{}{} ({})", list.empty() ? "" : ", ", kind, places);
     }
     return unsupported("the model needs what cannot be imported: {}", list);
@@ -336,8 +376,7 @@ class Importer {
   ImportState state_;
   std::vector<bool> made_;  // by tensor: an input, or an operator's output
   std::vector<Missing> missing_;
-  bool is_foreign_ = false;  // some tensor is quantized in a way that is not known
-  int depth_ = 0;            // of branches
+  int depth_ = 0;  // of branches
   int64_t unfolded_ = 0;
 };
 

@@ -10,8 +10,8 @@ namespace {
 // Of a table that is stored in whole numbers only the rows that are read become real.
 Value gather(ImportCtx& c, int table, int indices, int64_t axis) {
   const AxisAttrs attrs{axis};
-  if (!c.is_stored_table(table)) return c.emit(op::gather, {c.in(table), c.in(indices)}, attrs);
-  return c.real(table, c.emit(op::gather, {c.stored(table), c.in(indices)}, attrs));
+  if (!c.is_stored_table(table)) return c.emit(op::gather, {c.in(table), c.whole(indices)}, attrs);
+  return c.real(table, c.emit(op::gather, {c.stored(table), c.whole(indices)}, attrs));
 }
 
 void import_gather(ImportCtx& c) {
@@ -37,7 +37,7 @@ void import_one_hot(ImportCtx& c) {
   const auto row = [&](int i) { return c.emit(op::reshape, {c.in(i)}, ShapeAttrs{{1}, true}); };
   const Value values[] = {row(3), row(2)};
   const Value off_on = c.b.emit(op::concat, values, AxisAttrs{0});
-  c.set(0, c.emit(op::one_hot, {c.in(0), c.in(1), off_on}, AxisAttrs{o->axis()}));
+  c.set(0, c.emit(op::one_hot, {c.whole(0), c.whole(1), off_on}, AxisAttrs{o->axis()}));
 }
 
 // Inputs: x, k. Outputs: the values along the last axis, in order, and where they were.

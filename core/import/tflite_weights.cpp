@@ -27,7 +27,7 @@ constexpr Slot kWeightSlots[] = {
     {Builtin::TRANSPOSE_CONV, 3, 3},
 };
 
-// Where biases stand, which are int32 in a quantized model.
+// Where biases stand, which are int32 or int64 in a quantized model.
 constexpr Slot kBiasSlots[] = {
     {Builtin::CONV_2D, 2, 2},
     {Builtin::DEPTHWISE_CONV_2D, 2, 2},
@@ -86,7 +86,7 @@ std::vector<Weight> classify_weights(ImportState& state, const OnnxImportOptions
       if (in[k] < 0 || state.source[t] < 0 || is_setting || code == Builtin::DEQUANTIZE) continue;
       const auto dtype = file.dtype(in[k]);
       stored[t] = stored[t] || state.quantization(in[k]) ||
-                  (dtype == DType::i32 && stands_in(kBiasSlots, code, k));
+                  ((dtype == DType::i32 || dtype == DType::i64) && stands_in(kBiasSlots, code, k));
       if (stored[t] || !dtype || !is_float(*dtype)) continue;
       if (stands_in(kWeightSlots, code, k)) {
         kinds[t] = Weight::parameter;

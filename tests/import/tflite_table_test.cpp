@@ -31,7 +31,8 @@ std::string table() {
              "Written by the tests from the tables of rules (`HONE_UPDATE_DOCS=1 "
              "hone_test_import`); "
              "not by hand.\n\n"
-             "{} operators, on floats, on 8-bit integers that stand for reals, and on the integers "
+             "{} operators, on floats, on integers of 4, 8 and 16 bits that stand for reals, and "
+             "on the integers "
              "and booleans that shapes, indices and choices need.\n\n",
              names.size()) +
          list;

@@ -155,20 +155,21 @@ TEST_CASE("everything Hone lacks of a TensorFlow Lite model is listed in one err
   f.model().operator_codes.back()->custom_code = "Magic";
   f.output(f.op(static_cast<Builtin>(4711), {d}, {1, 2}));
   CHECK_ERROR(f.import(), Code::unsupported,
-              "SVDF ('t1', 't3'), the custom operator 'Magic' ('t4'), operator 4711 ('t5')");
+              "SVDF (operator 0 't1', operator 2 't3'), "
+              "the custom operator 'Magic' (operator 3 't4'), operator 4711 (operator 4 't5')");
 }
 
 TEST_CASE("what a rule cannot do is said with the operator") {
   LiteFile f;
   const int x = f.input("x", {1, 2}), axes = f.input("axes", {1}, ElementType::int32);
   f.output(f.op(Builtin::SUM, {x, axes}, {1}, lite::ReducerOptionsT()));
-  CHECK_ERROR(f.import(), Code::unsupported, "SUM with axes computed ('t2')");
+  CHECK_ERROR(f.import(), Code::unsupported, "SUM with axes computed (operator 0 't2')");
   LiteFile g;
   lite::AddOptionsT sign;
   sign.activation = lite::Activation::sign_bit;
   const int y = g.input("x", {1, 2});
   g.output(g.op(Builtin::ADD, {y, y}, {1, 2}, sign));
-  CHECK_ERROR(g.import(), Code::unsupported, "ADD with the fused activation 5 ('t1')");
+  CHECK_ERROR(g.import(), Code::unsupported, "ADD with the fused activation 5 (operator 0 't1')");
 }
 
 // ---- wrong
