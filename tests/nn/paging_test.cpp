@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Limits below what the weights or the optimizer's state take: they stay in files.
 #include "hone/checkpoint.hpp"
+#include "hone/plan_detail.hpp"
 #include "hone/session.hpp"
 #include "tests/nn/memory_models.hpp"
 #include "tests/support/temp_dir.hpp"
@@ -237,7 +238,13 @@ TEST_CASE("a frozen prefix runs in inference form when asked to") {
   const double expected = must(t.evaluate(s.batch));
   CHECK_EQ(must(t.step(s.batch)).loss, doctest::Approx(expected).epsilon(1e-6));
   CHECK_NE(must(plain.step(s.batch)).loss, doctest::Approx(expected).epsilon(1e-3));
-  CHECK_LT(must(t.plan(s.batch)).steps, must(plain.plan(s.batch)).steps / 2);
+  // How many steps that takes depends on what the backend fuses.
+  CHECK_LT(must(t.plan(s.batch)).steps, must(plain.plan(s.batch)).steps);
+  for (const PlanStep& step : must(t.plan_detail(s.batch)).steps) {
+    INFO(step.name);
+    for (const char* training : {"random_dropout", "running_", "rng"})
+      CHECK_EQ(step.name.find(training), std::string::npos);
+  }
   int moved = 0;
   const Trainer::State after = must(t.save());
   for (const StateTensor& a : before.entries)
