@@ -23,7 +23,7 @@ namespace {
 struct Args {
   std::string model;
   bool train = false, json = false, plan_only = false, machine = false;
-  double seconds = 2;
+  double seconds = 2, recompute_share = TrainerOptions().recompute_share;
   DimArgs dims;
   DeviceArgs device;
   ProfileArgs profile;
@@ -120,9 +120,11 @@ void report(const Args& a, const Timing& t, const PlanInfo& plan, const SessionO
                                      bytes_text(plan.window_bytes) + " of it in memory at a time"});
   if (plan.limit_bytes > 0)
     table.add({"plan: of the memory limit",
-               bytes_text(plan.peak_bytes) + " of " + bytes_text(plan.limit_bytes) +
-                   format(", {} of {} steps run again, about ", plan.repeated_steps, plan.steps) +
-                   number_text(100 * plan.extra_time, 2) + " % more time"});
+               bytes_text(plan.peak_bytes) + " of " + bytes_text(plan.limit_bytes)});
+  if (plan.limit_bytes > 0 || plan.repeated_steps > 0)
+    table.add(
+        {"plan: computed twice", format("{} of {} steps, about ", plan.repeated_steps, plan.steps) +
+                                     number_text(100 * plan.extra_time, 2) + " % more time"});
   table.add({"peak of the process", bytes_text(peak)});
   std::printf("%s: %s, batch %lld, %d threads\n%s", a.model.c_str(),
               a.train ? "training step (AdamW)" : "inference", static_cast<long long>(a.dims.batch),
@@ -160,7 +162,9 @@ Status bench(const Args& a) {
   std::string profile;
   const int64_t start = platform::now_ns();
   if (a.train) {
-    HONE_ASSIGN(Trainer trainer, Trainer::create(m, stand_in_training(options)));
+    TrainerOptions training = stand_in_training(options);
+    training.recompute_share = a.recompute_share;
+    HONE_ASSIGN(Trainer trainer, Trainer::create(m, std::move(training)));
     HONE_ASSIGN(PlanInfo plan, trainer.plan(inputs));
     Timing t;
     t.plan_s = t.first_s = seconds_since(start);
@@ -208,6 +212,9 @@ void add_bench(CLI::App& app, Action& action) {
                   "Instead of a model: measure what this machine can do at most, with one thread "
                   "and with --threads")
           ->excludes(model);
+  c->add_option("--recompute-share", args->recompute_share, kRecomputeShareHelp)
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   c->add_flag("--json", args->json, "Print one JSON object");
   CLI::Option* seconds = c->add_option("--seconds", args->seconds,
                                        "How long to measure; with --packing, to search (10)")

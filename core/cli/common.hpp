@@ -11,6 +11,11 @@
 
 namespace hone::cli {
 
+/// --recompute-share, of commands that plan training steps.
+inline constexpr const char* kRecomputeShareHelp =
+    "Training without --memory-limit: the share of a step's time that may go into computing things "
+    "again to keep less; same results";
+
 /// --threads and --device.
 struct DeviceArgs {
   int threads = 0;  ///< 0: one a processor.

@@ -99,8 +99,9 @@ Rows totals(const PlanView& view) {
 std::string cost_of_limit(const PlanInfo& p) {
   if (p.repeated_steps == 0) return {};
   return format(
-      "To keep the limit, {} of {} steps are second runs of what had been given up: about {} % "
-      "more time (estimated).",
+      "{}, {} of {} steps are second runs of what had been given up: about {} % more time "
+      "(estimated).",
+      p.limit_bytes > 0 ? "To keep the limit" : "So that less is kept",
       count_text(p.repeated_steps), count_text(p.steps), number_text(100 * p.extra_time, 2));
 }
 

@@ -23,7 +23,9 @@ Result<PlanView> make_plan(const PlanArgs& a, const std::string& file, const Mod
                          to_string(shapes[i]));
   if (a.train) {
     HONE_ASSIGN(const std::vector<NamedTensor> batch, made_up_inputs(m.graph, shapes));
-    HONE_ASSIGN(Trainer trainer, Trainer::create(m, stand_in_training(options)));
+    TrainerOptions training = stand_in_training(options);
+    training.recompute_share = a.recompute_share;
+    HONE_ASSIGN(Trainer trainer, Trainer::create(m, std::move(training)));
     HONE_ASSIGN(view.info, trainer.plan(batch));
     HONE_ASSIGN(view.detail, trainer.plan_detail(batch));
   } else {
@@ -41,6 +43,9 @@ void PlanArgs::add_to(CLI::App& command, CLI::Option* plan) {
       "--train", train,
       "Plan a training step (AdamW, a stand-in loss on the model's outputs) rather than "
       "an inference");
+  command.add_option("--recompute-share", recompute_share, kRecomputeShareHelp)
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   command
       .add_option("--picture", picture,
                   "Write a picture of the memory over time: FILE.svg, or FILE.html with an "

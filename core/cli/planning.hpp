@@ -4,11 +4,13 @@
 
 #include "core/cli/common.hpp"
 #include "hone/model.hpp"
+#include "hone/trainer.hpp"
 
 namespace hone::cli {
 
 struct PlanArgs {
   bool train = false;
+  double recompute_share = TrainerOptions().recompute_share;
   std::string picture;
   DimArgs dims;
   DeviceArgs device;

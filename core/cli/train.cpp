@@ -31,7 +31,7 @@ struct Args {
   int64_t accumulate = 1, micro_batches = 1;
   std::string spill;
   bool frozen_eval = false;
-  double plan_seconds = 0;
+  double plan_seconds = 0, recompute_share = TrainerOptions().recompute_share;
   std::string dtype;
   uint64_t seed = 0;
   DeviceArgs device;
@@ -161,6 +161,7 @@ class Run {
     options.seed = a_.seed;
     options.micro_batches = static_cast<int>(a_.micro_batches);
     options.spill_folder = a_.spill;
+    options.recompute_share = a_.recompute_share;
     options.frozen_in_eval = a_.frozen_eval;
     if (a_.accumulate > 1 || a_.micro_batches > 1) {
       HONE_ASSIGN(options.count_targets, parse_target_count(a_.loss));
@@ -475,6 +476,9 @@ void add_train(CLI::App& app, Action& action) {
   c->add_flag("--frozen-eval", a.frozen_eval,
               "What lies before the first trained parameter runs as in inference: batch norms use "
               "their running statistics, dropout passes all");
+  c->add_option("--recompute-share", a.recompute_share, kRecomputeShareHelp)
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   c->add_option("--spill", a.spill,
                 "Folder in which optimizer state may lie where --memory-limit cannot be kept "
                 "otherwise: same results, slower steps");

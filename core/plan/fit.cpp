@@ -87,6 +87,27 @@ Result<std::optional<Placement>> fit(const WorkList& work, int64_t room) {
   return placed;
 }
 
+Result<Placement> frugal(const WorkList& work, double share) {
+  constexpr int64_t kWorthwhile = int64_t{1} << 20;  // bytes
+  const Ordered ordered(work);
+  HONE_ASSIGN(std::optional<Placement> best, fit(ordered, work, kNoLimit));
+  HONE_ENSURE(best.has_value());
+  const double most = best->timeline.cost * (1 + share);
+  // Where the cost passes the share, by a quick look; what is taken is then made with care.
+  const RecomputeOptions quick{.tries = 4, .improved = 1, .trials = 100, .effort = 0};
+  int64_t high = best->arena.bytes, low = std::max(floor_bytes(work), high / 4);
+  for (int i = 0; i < 5 && high - low > kWorthwhile / 4; ++i) {
+    const int64_t middle = low + (high - low) / 2;
+    const auto runs = recompute_within(ordered.list, middle, quick);
+    (runs && runs->cost <= most ? high : low) = middle;
+  }
+  if (best->arena.bytes - high < kWorthwhile) return std::move(*best);
+  HONE_ASSIGN(std::optional<Placement> smaller, fit(ordered, work, high));
+  const bool pays = smaller && smaller->timeline.cost <= most &&
+                    smaller->arena.bytes + kWorthwhile <= best->arena.bytes;
+  return std::move(pays ? *smaller : *best);
+}
+
 Result<Placement> tightest(const WorkList& work) { return tightest(Ordered(work), work); }
 
 Status search(const WorkList& work, int64_t room, const std::function<bool()>& keep_going,

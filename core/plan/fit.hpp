@@ -29,6 +29,10 @@ Placement unpacked(const WorkList& work, Sequence runs);
 /// The cheapest placement found within `room` bytes, or nothing. Errors: as plan_arena.
 Result<std::optional<Placement>> fit(const WorkList& work, int64_t room);
 
+/// Without a limit: one that runs steps again for at most `share` of the time of all steps, by
+/// their costs, and has the smallest arena found for that. Errors: as plan_arena.
+Result<Placement> frugal(const WorkList& work, double share);
+
 /// The one with the smallest arena found, whatever it costs.
 Result<Placement> tightest(const WorkList& work);
 

@@ -181,13 +181,19 @@ Status place(Program& p, int64_t room, const PlanHints& hints) {
   p.room = room;
   if (hints.any()) p.problem = problem_of(a.list);
   std::optional<Placement> placed = stored_placement(a.list, p.problem, room, hints.stored);
+  const bool frugally = room == kNoLimit && hints.repeat_share > 0;
+  if (placed && room == kNoLimit && !frugally && placed->runs.size() > p.steps.size())
+    placed.reset();  // made by somebody who allowed it
   p.is_stored = placed.has_value();
-  if (!placed) {
+  if (!placed && frugally) {
+    HONE_ASSIGN(placed, frugal(a.list, hints.repeat_share));
+  } else if (!placed) {
     HONE_ASSIGN(placed, fit(a.list, room));
   }
   if (!placed)
     return Status(Code::out_of_memory, format("the arena does not fit into {} bytes", room));
-  if (hints.keep_going) HONE_TRY(search(a.list, room, *hints.keep_going, *placed));
+  if (hints.keep_going)
+    HONE_TRY(search(a.list, frugally ? placed->arena.bytes : room, *hints.keep_going, *placed));
   settle(p, a, std::move(*placed));
   return {};
 }

@@ -81,6 +81,8 @@ struct PlanHints {
   std::span<const StoredPlan> stored = {};
   /// Set: the plan is bettered for as long as this says.
   const std::function<bool()>* keep_going = nullptr;
+  /// Without a limit: the share of all time that may go into steps run again to take less memory.
+  double repeat_share = 0;
   bool any() const { return !stored.empty() || keep_going; }
 };
 

@@ -130,6 +130,8 @@ class Engine {
   Status adopt_states(std::span<const StateTensor* const> states);
   /// Room for a state: in a file if it is to lie there. Errors: as above.
   Result<TensorData> state_zeros(std::string_view name, const TensorType& type) const;
+  /// TrainerOptions::recompute_share, of programs that are planned anew for other limits.
+  double recompute_share = 0;
   /// Where optimizer state may lie (TrainerOptions::spill_folder).
   std::string spill_folder;
   /// To be called when the bytes of a state lie elsewhere.

@@ -23,7 +23,7 @@ void Engine::set_memory_limit(int64_t bytes) {
 PrepareOptions Engine::how_to_prepare() const {
   return {.backend = options_.kernels == Kernels::best ? &default_backend() : nullptr,
           .threads = pool_->size(),
-          .hints = {.stored = model_.plans}};
+          .hints = {.stored = model_.plans, .repeat_share = recompute_share}};
 }
 
 // Within the limit, giving up the other programs where it must be.
@@ -31,6 +31,7 @@ Result<Program> Engine::prepare_within(const Graph& graph, const CompileOptions&
   PrepareOptions o = how_to_prepare();
   o.paged = &paged_;
   o.keep_base = options.replans;
+  if (!options.replans) o.hints.repeat_share = 0;
   if (options_.memory_limit == 0) return prepare(graph, o);
   const auto attempt = [&](int64_t others) {
     o.memory_limit =
@@ -57,7 +58,7 @@ Result<Program> Engine::planned(const Compiled& c, int64_t limit, const PagedSta
   const int64_t room = room_for(c, limit, paged);
   const bool packs = c.program.packed_bytes > 0;
   if (!c.program.gave_up_packing && (paged.empty() || !packs)) {
-    Result<Program> p = replanned(c.program, room, &paged, {.stored = model_.plans});
+    Result<Program> p = replanned(c.program, room, &paged, how_to_prepare().hints);
     if (p.ok() || p.status().code() != Code::out_of_memory || !packs) return p;
   }
   PrepareOptions o = how_to_prepare();

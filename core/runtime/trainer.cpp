@@ -28,6 +28,8 @@ Status check_options(const TrainerOptions& o) {
   if (!(o.clip_norm >= 0)) return invalid("clip_norm must not be below 0, got {}", o.clip_norm);
   if (o.micro_batches < 1)
     return invalid("a step runs in at least 1 part, got micro_batches = {}", o.micro_batches);
+  if (!(o.recompute_share >= 0) || !std::isfinite(o.recompute_share))
+    return invalid("recompute_share must be a number not below 0, got {}", o.recompute_share);
   if (o.session.memory_limit < 0)
     return invalid("a memory limit must not be below 0, got {}", o.session.memory_limit);
   if (o.optimizer.nesterov && o.optimizer.momentum <= 0)

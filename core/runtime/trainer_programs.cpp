@@ -35,6 +35,7 @@ Trainer::Impl::Impl(Model model, TrainerOptions o)
     : options(std::move(o)), engine(std::move(model), options.session) {
   for (auto& cache : caches) engine.caches.push_back(&cache);
   engine.spill_folder = options.spill_folder;
+  engine.recompute_share = options.recompute_share;
 }
 
 Result<Compiled*> Trainer::Impl::program(std::span<const NamedTensor> batch, TrainForm form) {

@@ -9,8 +9,8 @@ FOLDER/NAME/model.onnx are the models. With --peer-run, PyTorch runs by that com
 chroot, whose root is --peer-root) with models.py from --peer-models. All cases run in turn in this one session.
 
 Columns: `process` is what the Hone process had resident at most, program and model file included; `plan` what the plan
-promised: weights, AdamW's state, gradients, activations, scratch. A limit of p % leaves the weights and the optimizer's
-state alone and gives p % of the rest. PyTorch's figure is the growth since before its model was built.
+promised: weights, AdamW's state, gradients, activations, scratch. `all kept` is the same with --recompute-share 0. A limit
+of p % leaves the weights and the optimizer's state alone and gives p % of the rest of that; its times compare with `all kept`. PyTorch's figure is the growth since before its model was built.
 """
 import argparse
 import json
@@ -37,13 +37,15 @@ class Bench:
     def __init__(self, args):
         self.args = args
 
-    def hone(self, name, batch, limit=None, plan_only=False):
+    def hone(self, name, batch, limit=None, plan_only=False, keeps_all=False):
         command = [self.args.hone, "bench", f"{self.args.models}/{name}/model.onnx", "--train", "--json"]
         command += ["--batch", str(batch), "--threads", "2", "--seconds", str(self.args.seconds)]
         if limit is not None:
             command += ["--memory-limit", str(limit)]
         if plan_only:
             command.append("--plan-only")
+        if keeps_all:
+            command += ["--recompute-share", "0"]
         return run(command)
 
     def peer(self, name, batch, mode):
@@ -75,18 +77,20 @@ def say(row):
 
 
 def peaks(bench, names, batches):
-    say(["model", "batch", "Hone ms", "process MiB", "plan MiB"] + [f"at {p} %: MiB, time" for p in SHARES]
+    say(["model", "batch", "Hone ms", "process MiB", "plan MiB", "all kept ms", "plan MiB"] + [f"at {p} %: MiB, time" for p in SHARES]
         + ["PyTorch ms", "MiB", "checkpointed ms", "MiB", "PyTorch / Hone memory"])
-    say(["---"] + ["--:"] * (9 + len(SHARES)))
+    say(["---"] + ["--:"] * (11 + len(SHARES)))
     results = []
     for name in names:
         for batch in batches:
-            free, why = bench.hone(name, batch)
-            if not free:
+            default, why = bench.hone(name, batch)
+            free, _ = bench.hone(name, batch, keeps_all=True)
+            if not default or not free:
                 say([name, str(batch), why])
                 continue
-            row = [name, str(batch), f"{free['median_ms']:.0f}", mib(free["peak_resident_bytes"]), mib(free["plan_peak_bytes"])]
-            result = {"model": name, "batch": batch, "free": free}
+            row = [name, str(batch), f"{default['median_ms']:.0f}", mib(default["peak_resident_bytes"]),
+                   mib(default["plan_peak_bytes"]), f"{free['median_ms']:.0f}", mib(free["plan_peak_bytes"])]
+            result = {"model": name, "batch": batch, "default": default, "free": free}
             for share in SHARES:
                 rest = free["plan_peak_bytes"] - free["state_bytes"]
                 bound, _ = bench.hone(name, batch, free["state_bytes"] + rest * share // 100)
@@ -97,7 +101,7 @@ def peaks(bench, names, batches):
                 result[mode] = peer
                 row += [f"{peer['ms']:.0f}", mib(peer["peak_bytes"])] if peer else ["–", "–"]
             eager = result["eager"]
-            row.append(f"{eager['peak_bytes'] / free['peak_resident_bytes']:.1f}" if eager else "–")
+            row.append(f"{eager['peak_bytes'] / default['peak_resident_bytes']:.1f}" if eager else "–")
             say(row)
             results.append(result)
     return results

@@ -31,6 +31,42 @@ TEST_CASE("a memory limit changes no bit of parameters, moments, statistics and 
   }
 }
 
+TEST_CASE("without a limit a small share of time is spent on keeping less, and no bit changes") {
+  Subject s = convolutions();
+  s.batch = {{"x", random_tensor({DType::f32, {128, 3, 16, 16}}, 5)}, {"label", labels(128)}};
+  TrainerOptions o = options(0);
+  o.recompute_share = 0;
+  Trainer keeps_all = must(Trainer::create(s.model, o));
+  const PlanInfo all = must(keeps_all.plan(s.batch));
+  CHECK_EQ(all.repeated_steps, 0);
+  int64_t before = all.peak_bytes;
+  for (const double share : {0.05, 0.2}) {
+    CAPTURE(share);
+    o.recompute_share = share;
+    Trainer frugal = must(Trainer::create(s.model, o));
+    const PlanInfo plan = must(frugal.plan(s.batch));
+    CHECK_GT(plan.repeated_steps, 0);
+    CHECK_LE(plan.extra_time, share);
+    CHECK_LT(plan.peak_bytes, before - (before >> 4));
+    before = plan.peak_bytes;
+    Trainer same = must(Trainer::create(s.model, [&] {
+      TrainerOptions none = o;
+      none.recompute_share = 0;
+      return none;
+    }()));
+    for (int i = 0; i < 2; ++i)
+      CHECK_EQ(must(frugal.step(s.batch)).loss, must(same.step(s.batch)).loss);
+    check_same_states(same, frugal);
+    // A limit that suffices for all of it is used, and goes away again.
+    REQUIRE_OK(frugal.set_memory_limit(all.peak_bytes));
+    CHECK_EQ(must(frugal.plan(s.batch)).repeated_steps, 0);
+    REQUIRE_OK(frugal.set_memory_limit(0));
+    CHECK_EQ(must(frugal.plan(s.batch)).peak_bytes, plan.peak_bytes);
+  }
+  o.recompute_share = -1;
+  CHECK_ERROR(Trainer::create(s.model, o).status(), Code::invalid_argument, "recompute_share");
+}
+
 TEST_CASE("gradients on their own keep a limit too") {
   const Subject s = convolutions();
   Trainer free = must(Trainer::create(s.model, options(0)));

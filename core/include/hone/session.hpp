@@ -72,7 +72,7 @@ struct PlanInfo {
   int64_t peak_bytes = 0;         ///< All of these together: what training or inference will use.
   int64_t limit_bytes = 0;        ///< The limit that the plan was made for; 0: none.
   int64_t steps = 0;
-  int64_t repeated_steps = 0;  ///< Steps that are run again to keep the limit.
+  int64_t repeated_steps = 0;  ///< Steps that are run again to keep less.
   double extra_time = 0;       ///< Their estimated share of the time that it takes without them.
   double flops = 0;
   bool stored = false;  ///< Whether the plan is one of Model::plans.
