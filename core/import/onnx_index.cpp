@@ -118,6 +118,33 @@ void export_scatter_nd(ExportCtx& c) {
   c.write("ScatterND", c.inputs(), {{"reduction", reduction_name(a.reduction)}});
 }
 
+// Added up in zeros whose first axis is the one that is indexed.
+void export_index_sum(ExportCtx& c) {
+  const IndexSumAttrs& a = c.attrs<IndexSumAttrs>();
+  if (c.rank(0) < 0 || c.rank(1) < 0) return c.unsupported("of unknown rank");
+  const int64_t indexed = c.rank(1), rank = c.rank(0) - indexed + 1;
+  const int64_t axis = a.axis < 0 ? a.axis + rank : a.axis;
+  std::vector<int64_t> to_front, back;
+  for (int64_t i = 0; i < indexed; ++i) to_front.push_back(axis + i);
+  for (int64_t i = 0; i < c.rank(0); ++i)
+    if (i < axis || i >= axis + indexed) to_front.push_back(i);
+  for (int64_t i = 0; i < rank; ++i) back.push_back(i < axis ? i + 1 : i == axis ? 0 : i);
+  const std::string updates =
+      axis == 0 ? c.in(0) : c.part("Transpose", {c.in(0)}, {{"perm", to_front}});
+  const std::string others = c.part("Shape", {updates}, {{"start", indexed}});
+  const std::string shape = c.part("Concat", {c.ints({a.size}), others}, {{"axis", int64_t{0}}});
+  auto zero = TensorData::zeros({c.dtype(0), {1}});
+  if (!zero.ok()) return c.unsupported(zero.status().message());
+  const std::string zeros = c.part("ConstantOfShape", {shape}, {{"value", std::move(*zero)}});
+  std::string indices = c.in(1);
+  if (c.dtype(1) != DType::i64)
+    indices = c.part("Cast", {indices}, {{"to", static_cast<int64_t>(elem_type_of(DType::i64))}});
+  indices = c.part("Unsqueeze", {indices, c.ints({-1})});
+  const std::vector<OutAttr> add = {{"reduction", std::string_view("add")}};
+  if (axis == 0) return c.write("ScatterND", {zeros, indices, updates}, add);
+  c.write("Transpose", {c.part("ScatterND", {zeros, indices, updates}, add)}, {{"perm", back}});
+}
+
 void export_top_k(ExportCtx& c) {
   const TopKAttrs& a = c.attrs<TopKAttrs>();
   const std::string k = c.rule.op == &op::top_k ? c.ints({a.k}) : c.in(1);
@@ -129,6 +156,7 @@ constexpr ExportRule kExports[] = {
     {&op::gather, "Gather", export_axis},
     {&op::gather_elements, "GatherElements", export_axis},
     {&op::gather_nd, "GatherND", export_gather_nd},
+    {&op::index_sum, "", export_index_sum},
     {&op::one_hot, "OneHot", export_axis, OutType::third},
     {&op::scatter_elements, "ScatterElements", export_scatter_elements},
     {&op::scatter_nd, "ScatterND", export_scatter_nd},

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX's operators that move elements without computing: transposing, joining, cutting, padding,
 // repeating.
+#include <numeric>
+
+#include "core/import/evaluate.hpp"
 #include "core/import/onnx_families.hpp"
 #include "hone/op_attrs_index.hpp"
 
@@ -235,12 +238,58 @@ void export_split(ExportCtx& c) {
   c.write("Split", {c.in(0)}, {{"axis", a.axis}, {"num_outputs", a.parts}});
 }
 
+// Which indices of an axis a slice takes, in its order.
+Result<std::vector<int64_t>> taken_by_slice(int64_t size, int64_t start, int64_t end,
+                                            int64_t step) {
+  std::vector<int64_t> all(static_cast<size_t>(size));
+  std::iota(all.begin(), all.end(), 0);
+  HONE_ASSIGN(const TensorData indices, TensorData::vector_of(std::span<const int64_t>(all)));
+  HONE_ASSIGN(const TensorData taken,
+              evaluate(op::slice, {&indices, 1}, SliceAttrs{{start}, {end}, {0}, {step}}));
+  return to_ints(taken);
+}
+
 void export_slice(ExportCtx& c) {
   const SliceAttrs& a = c.attrs<SliceAttrs>();
   const auto given = [&](const std::vector<int64_t>& v) {
     return v.empty() ? std::string() : c.ints(v);
   };
   c.write("Slice", {c.in(0), c.ints(a.starts), c.ints(a.ends), given(a.axes), given(a.steps)});
+}
+
+// Zeros between and around what a slice took: around it with Pad; where a step is not 1 every index
+// gathers its element, or a zero that Pad has put at the end of the axis.
+void export_unslice(ExportCtx& c) {
+  const UnsliceAttrs& a = c.attrs<UnsliceAttrs>();
+  const size_t rank = a.shape.size();
+  std::vector<int64_t> pads(2 * rank);
+  std::vector<std::pair<size_t, std::vector<int64_t>>> spread;
+  for (size_t k = 0; k < a.slice.starts.size(); ++k) {
+    const int64_t named = a.slice.axes.empty() ? static_cast<int64_t>(k) : a.slice.axes[k];
+    const size_t axis = static_cast<size_t>(named < 0 ? named + static_cast<int64_t>(rank) : named);
+    const int64_t step = a.slice.steps.empty() ? 1 : a.slice.steps[k], size = a.shape[axis];
+    const auto taken = taken_by_slice(size, a.slice.starts[k], a.slice.ends[k], step);
+    if (!taken.ok()) return c.unsupported(taken.status().message());
+    const int64_t count = static_cast<int64_t>(taken->size());
+    if (step == 1 || count == 0) {
+      pads[axis] = count == 0 ? 0 : taken->front();
+      pads[rank + axis] = size - count - pads[axis];
+      continue;
+    }
+    std::vector<int64_t> from(static_cast<size_t>(size), count);
+    for (int64_t i = 0; i < count; ++i)
+      from[static_cast<size_t>((*taken)[static_cast<size_t>(i)])] = i;
+    pads[rank + axis] = 1;
+    spread.emplace_back(axis, std::move(from));
+  }
+  if (spread.empty()) return c.write("Pad", {c.in(0), c.ints(pads)});
+  std::string v = c.part("Pad", {c.in(0), c.ints(pads)});
+  for (size_t i = 0; i < spread.size(); ++i) {
+    const std::vector<OutAttr> axis = {{"axis", static_cast<int64_t>(spread[i].first)}};
+    const std::string from = c.ints(spread[i].second);
+    if (i + 1 == spread.size()) return c.write("Gather", {v, from}, axis);
+    v = c.part("Gather", {v, from}, axis);
+  }
 }
 
 void export_pad(ExportCtx& c) {
@@ -303,6 +352,7 @@ constexpr ExportRule kExports[] = {
     {&op::transpose, "Transpose", export_transpose},
     {&op::trilu, "Trilu", export_trilu},
     {&op::trilu_dyn, "Trilu", export_trilu_dyn},
+    {&op::unslice, "", export_unslice},
 };
 
 }  // namespace

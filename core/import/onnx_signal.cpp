@@ -63,6 +63,21 @@ void export_dft(ExportCtx& c) {
           {{"inverse", int64_t{a.inverse}}, {"onesided", int64_t{a.onesided}}});
 }
 
+// DFT divides by the length on the way back, fft does not.
+void export_fft(ExportCtx& c) {
+  const FftAttrs& a = c.attrs<FftAttrs>();
+  c.need(20);
+  const std::vector<std::string> in = {c.in(0), "",
+                                       c.number(static_cast<double>(a.axis), DType::i64)};
+  if (!a.inverse) return c.write("DFT", in);
+  const std::string y = c.part("DFT", in, {{"inverse", int64_t{1}}});
+  const std::string length = c.part(
+      "Gather", {c.part("Shape", {c.in(0)}), c.number(static_cast<double>(a.axis), DType::i64)});
+  const std::string scale =
+      c.part("Cast", {length}, {{"to", static_cast<int64_t>(elem_type_of(c.dtype(0)))}});
+  c.write("Mul", {y, scale});
+}
+
 void export_stft(ExportCtx& c) {
   c.write("STFT", c.inputs(), {{"onesided", int64_t{c.attrs<StftAttrs>().onesided}}});
 }
@@ -83,6 +98,7 @@ void export_mel(ExportCtx& c) {
 
 constexpr ExportRule kExports[] = {
     {&op::dft, "DFT", export_dft},
+    {&op::fft, "", export_fft},
     {&op::mel_weight_matrix, "MelWeightMatrix", export_mel, OutType::attribute},
     {&op::signal_window, "", export_window, OutType::attribute},
     {&op::stft, "STFT", export_stft},

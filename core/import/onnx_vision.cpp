@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX's operators of vision models beside convolution and plain pooling, and Einsum and Det.
+#include "core/import/evaluate.hpp"
 #include "core/import/onnx_families.hpp"
 #include "hone/vision_attrs.hpp"
 
@@ -235,6 +236,63 @@ void export_deform_conv(ExportCtx& c) {
   c.write("DeformConv", c.inputs(), std::move(attrs));
 }
 
+// Every element of a column gathers its pixel, or a zero that is put before the first. Which it is
+// the operator says itself, of an image whose pixels are their numbers.
+void export_im2col(ExportCtx& c) {
+  const Col2ImAttrs& a = c.attrs<Col2ImAttrs>();
+  std::vector<int64_t> shape = {1, 1};
+  shape.insert(shape.end(), a.image.begin(), a.image.end());
+  const auto numbers = [&]() -> Result<TensorData> {
+    HONE_ASSIGN(TensorData image, TensorData::zeros({DType::f64, Shape(shape)}));
+    for (int64_t i = 0; i < image.numel(); ++i)
+      image.as_mutable<double>()[i] = static_cast<double>(i + 1);
+    HONE_ASSIGN(const TensorData columns, evaluate(op::im2col, {&image, 1}, a));
+    HONE_ASSIGN(const TensorData from, cast(columns, DType::i64));
+    return from.reshaped({columns.shape()[1], columns.shape()[2]});
+  }();
+  if (!numbers.ok()) return c.unsupported(numbers.status().message());
+  const std::string flat = c.part("Reshape", {c.in(0), c.ints({0, 0, -1})});
+  const std::string padded = c.part("Pad", {flat, c.ints({0, 0, 1, 0, 0, 0})});
+  const std::string taps = c.part("Gather", {padded, c.tensor(*numbers)}, {{"axis", int64_t{2}}});
+  c.write("Reshape", {taps, c.ints({0, -1, numbers->shape()[1]})});
+}
+
+// +1 and -1 by turns.
+Result<TensorData> checkerboard(int64_t n, DType dtype) {
+  HONE_ASSIGN(TensorData t, TensorData::allocate({DType::f64, {n, n}}));
+  for (int64_t i = 0; i < n * n; ++i) t.as_mutable<double>()[i] = (i / n + i % n) % 2 == 0 ? 1 : -1;
+  return cast(t, dtype);
+}
+
+// Cramer's rule: the determinants of what is left without row i and column j, for all i and j at
+// once. ONNX has no inverse; for matrices that are large this takes too much.
+void export_matrix_inverse(ExportCtx& c) {
+  constexpr int64_t kMostRows = 32;
+  const ValueInfo& info = c.input_info(0);
+  const int rank = c.rank(0);
+  const int64_t n = info.typed && rank >= 2 ? info.type.shape[rank - 1] : -1;
+  if (n < 1 || n > kMostRows) return c.unsupported(format("of other than 1 to {} rows", kMostRows));
+  if (n == 1) return c.write("Reciprocal", {c.in(0)});
+  if (rank + 2 > kMaxRank) return c.unsupported(format("of {} dimensions", rank));
+  std::vector<int64_t> others, perm;
+  for (int64_t i = 0; i < n * n; ++i)
+    if (i / n != i % n) others.push_back(i % n);
+  const auto table = TensorData::vector_of(std::span<const int64_t>(others));
+  const auto rows = table.ok() ? table->reshaped({n, n - 1}) : Result<TensorData>(table.status());
+  const auto signs = checkerboard(n, c.dtype(0));
+  if (!rows.ok() || !signs.ok()) return c.unsupported("for want of memory");
+  const std::string left = c.tensor(*rows);
+  for (int64_t k = 0; k < rank - 2; ++k) perm.push_back(k);
+  for (const int64_t k : {rank, rank - 2, rank - 1, rank + 1}) perm.push_back(k);
+  // (.., N, N) -> (.., i, N-1, N) -> (.., i, N-1, j, N-1) -> (.., j, i, N-1, N-1) -> (.., j, i)
+  std::string v = c.part("Gather", {c.in(0), left}, {{"axis", int64_t{rank - 2}}});
+  v = c.part("Gather", {v, left}, {{"axis", int64_t{rank}}});
+  v = c.part("Det", {c.part("Transpose", {v}, {{"perm", perm}})});
+  v = c.part("Mul", {v, c.tensor(*signs)});
+  const std::string det = c.part("Unsqueeze", {c.part("Det", {c.in(0)}), c.ints({-2, -1})});
+  c.write("Div", {v, det});
+}
+
 constexpr ExportRule kExports[] = {
     {&op::affine_grid, "AffineGrid", export_affine_grid},
     {&op::col2im, "Col2Im", export_col2im},
@@ -244,9 +302,11 @@ constexpr ExportRule kExports[] = {
     {&op::einsum, "Einsum", export_einsum},
     {&op::global_lp_pool, "GlobalLpPool", export_global_lp_pool},
     {&op::grid_sample, "GridSample", export_grid_sample},
+    {&op::im2col, "", export_im2col},
     {&op::lp_norm, "LpNormalization", export_lp_norm},
     {&op::lp_pool, "LpPool", export_lp_pool},
     {&op::lrn, "LRN", export_lrn},
+    {&op::matrix_inverse, "", export_matrix_inverse},
     {&op::max_pool_indices, "MaxPool", export_max_pool_indices},
     {&op::max_unpool, "MaxUnpool", export_max_unpool},
     {&op::mean_variance_norm, "MeanVarianceNormalization", export_mean_variance},

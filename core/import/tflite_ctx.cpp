@@ -4,8 +4,7 @@
 
 #include <algorithm>
 
-#include "hone/op.hpp"
-#include "hone/thread_pool.hpp"
+#include "core/import/evaluate.hpp"
 
 namespace hone::tflite {
 
@@ -13,16 +12,6 @@ namespace {
 
 // Axes of (N, C, H, W) by those of (N, H, W, C), and the other way.
 const PermAttrs kToFirst{{0, 3, 1, 2}}, kToLast{{0, 2, 3, 1}};
-
-Result<TensorData> transposed(const TensorData& t, std::span<const int64_t> perm) {
-  Shape shape;
-  for (const int64_t axis : perm) shape.push_back(t.shape()[static_cast<int>(axis)]);
-  const TensorType type{t.dtype(), shape};
-  HONE_ASSIGN(std::vector<TensorData> out,
-              run_reference(op::transpose, PermAttrs{{perm.begin(), perm.end()}}, {&t, 1},
-                            {&type, 1}, serial_pool()));
-  return std::move(out[0]);
-}
 
 std::vector<int64_t> inverse(std::span<const int64_t> perm) {
   std::vector<int64_t> out(perm.size());
@@ -47,7 +36,7 @@ Result<TensorData> ImportState::stored(int tensor, std::span<const int64_t> perm
   HONE_ASSIGN(TensorData t, data(tensor));
   if (perm.empty()) return t;
   HONE_TRY(file.spend(static_cast<uint64_t>(t.bytes())));
-  return transposed(t, perm);
+  return evaluate(op::transpose, {&t, 1}, PermAttrs{{perm.begin(), perm.end()}});
 }
 
 Result<Value> ImportState::add_constant(int tensor, std::span<const int64_t> perm) {

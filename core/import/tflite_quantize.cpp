@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
+#include "core/import/evaluate.hpp"
 #include "core/import/tflite_ctx.hpp"
 #include "hone/op_attrs_quantize.hpp"
 
@@ -15,31 +15,31 @@ namespace hone::tflite {
 namespace {
 
 // Scale and zero point; the latter is left out where it is 0.
-std::array<Value, 2> scale_operands(Builder& b, const Quantization& q) {
-  const auto constant = [&](Result<TensorData> t) {
-    if (t.ok() && !q.per_axis()) t = t->reshaped({});
-    if (t.ok()) return b.constant(std::move(*t));
-    b.fail(t.status());
-    return Value();
-  };
-  const Value scale = constant(TensorData::vector_of(q.scale));
-  if (q.zero_point.empty()) return {scale, {}};
+Result<std::array<TensorData, 2>> scale_data(const Quantization& q) {
+  const Shape shape = q.per_axis() ? Shape{static_cast<int64_t>(q.scale.size())} : Shape{};
+  std::array<TensorData, 2> out;
+  HONE_ASSIGN(const TensorData scale, TensorData::vector_of(q.scale));
+  HONE_ASSIGN(out[0], scale.reshaped(shape));
+  if (q.zero_point.empty()) return out;
   std::vector<int64_t> zeros(q.zero_point.begin(), q.zero_point.end());
   zeros.resize(q.scale.size(), zeros[0]);
-  auto zero = TensorData::vector_of(std::span<const int64_t>(zeros));
-  return {scale, constant(zero.ok() ? hone::cast(*zero, q.dtype) : std::move(zero))};
+  HONE_ASSIGN(const TensorData wide, TensorData::vector_of(std::span<const int64_t>(zeros)));
+  HONE_ASSIGN(const TensorData zero, hone::cast(wide, q.dtype));
+  HONE_ASSIGN(out[1], zero.reshaped(shape));
+  return out;
+}
+
+std::array<Value, 2> scale_operands(Builder& b, const Quantization& q) {
+  auto data = scale_data(q);
+  if (!data.ok()) return b.fail(data.status()), std::array<Value, 2>();
+  return {b.constant((*data)[0]), (*data)[1].defined() ? b.constant((*data)[1]) : Value()};
 }
 
 // `t`, whose axis `axis` has the scales, as f32.
 Result<TensorData> dequantized(const TensorData& t, const Quantization& q, int64_t axis) {
-  Graph graph;
-  Builder b(graph);
-  b.set_fold_limit(std::numeric_limits<int64_t>::max());
-  const auto [scale, zero] = scale_operands(b, q);
-  const Value v = b.emit(op::dequantize_linear, {b.constant(t), scale, zero},
-                         QuantizeAttrs{.axis = axis, .narrow = q.narrow});
-  const TensorData* real = b.constant_data(v);
-  return real ? Result<TensorData>(*real) : Result<TensorData>(b.status());
+  HONE_ASSIGN(const auto operands, scale_data(q));
+  const TensorData inputs[] = {t, operands[0], operands[1]};
+  return evaluate(op::dequantize_linear, inputs, QuantizeAttrs{.axis = axis, .narrow = q.narrow});
 }
 
 // Numbers of 64 bits in 32. Where they do not fit, in units that are greater by a power of two,

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "hone/attention_attrs.hpp"
+#include "hone/op_attrs_index.hpp"
 #include "hone/recurrent.hpp"
 #include "hone/session.hpp"
 #include "hone/signal_attrs.hpp"
@@ -93,13 +94,15 @@ TEST_CASE("attention and its cache keep their attributes on the way to ONNX and 
 }
 
 // Exported, read again as it stands there and run, the operator gives the same.
-void check_spelled_attention(const DotProductAttentionAttrs& attrs,
-                             const std::vector<TensorData>& inputs, std::string_view spelled_by) {
+void check_spelled(const OpDef& op, const Attrs& attrs, const std::vector<TensorData>& inputs,
+                   std::string_view spelled_by) {
+  INFO(std::string(op.name), " ", to_string(attrs));
   Model m;
   Builder b(m.graph, Composites::keep);
   std::vector<Value> in;
   for (const TensorData& t : inputs) in.push_back(b.input(t.type(), format("x{}", in.size())));
-  b.output(b.emit(op::scaled_dot_product_attention, in, attrs), "y");
+  b.output(b.emit(op, in, attrs), "y");
+  REQUIRE_OK(b.status());
   TempDir dir;
   REQUIRE_OK(export_onnx(m, dir.file("m.onnx")));
   const Model again =
@@ -107,6 +110,11 @@ void check_spelled_attention(const DotProductAttentionAttrs& attrs,
   CHECK_EQ(nodes_by_operator(again.graph).count(spelled_by), 1);
   Session first = must(Session::create(m)), second = must(Session::create(again));
   CHECK(all_close(must(first.run(inputs))[0], must(second.run(inputs))[0], 1e-5, 1e-6));
+}
+
+void check_spelled_attention(const DotProductAttentionAttrs& attrs,
+                             const std::vector<TensorData>& inputs, std::string_view spelled_by) {
+  check_spelled(op::scaled_dot_product_attention, attrs, inputs, spelled_by);
 }
 
 TEST_CASE("scaled dot-product attention is written with products and a softmax, or as Attention") {
@@ -161,6 +169,71 @@ TEST_CASE("signal operators keep their attributes on the way to ONNX and back") 
   const Model again = must(import_onnx(dir.file("m.onnx")));
   REQUIRE_EQ(again.graph.nodes.size(), 1);
   CHECK_EQ(again.graph.type(again.graph.outputs[0].value).shape, Shape{2, 4, 2});
+}
+
+TEST_CASE("a Fourier transform of complex rows is written as DFT, on the way back as a multiple") {
+  const auto random = [](const Shape& s) { return random_tensor(f32(s), 7); };
+  check_spelled(op::fft, {}, {random({2, 8, 2})}, "dft");
+  check_spelled(op::fft, FftAttrs{.axis = 0}, {random({6, 3, 2})}, "dft");
+  check_spelled(op::fft, FftAttrs{.inverse = true}, {random({3, 7, 2})}, "mul");
+  check_spelled(op::fft, FftAttrs{.axis = 0, .inverse = true}, {random({5, 2, 2})}, "mul");
+}
+
+TEST_CASE("what a slice took is put back with Pad, and with Gather where it took every other") {
+  const auto random = [](const Shape& s) { return random_tensor(f32(s), 7); };
+  const auto check = [&](std::vector<int64_t> shape, SliceAttrs slice, const Shape& part,
+                         std::string_view spelled_by) {
+    check_spelled(op::unslice, UnsliceAttrs{std::move(shape), std::move(slice)}, {random(part)},
+                  spelled_by);
+  };
+  check({4, 3}, {{1}, {3}, {0}, {}}, {2, 3}, "pad");
+  check({4, 3}, {{-3, 0}, {100, -1}, {-2, -1}, {1, 1}}, {3, 2}, "pad");
+  check({5}, {{-1}, {-100}, {0}, {-2}}, {3}, "gather");
+  check({2, 7, 5}, {{1, 4, 0}, {6, -100, 1}, {1, 2, 0}, {2, -3, 1}}, {1, 3, 2}, "gather");
+  check({4}, {{3}, {3}, {0}, {}}, {0}, "pad");
+}
+
+TEST_CASE("sums over indices are written as ScatterND into zeros") {
+  const auto indices = [](DType t, const Shape& s) { return random_tensor({t, s}, 8, 0, 3); };
+  const auto check = [&](IndexSumAttrs attrs, const Shape& x, const TensorData& i) {
+    check_spelled(op::index_sum, attrs, {random_tensor(f32(x), 7), i}, "scatter_nd");
+  };
+  check({0, 5}, {4, 3}, indices(DType::i64, {4}));
+  check({1, 3}, {2, 4, 2, 3}, indices(DType::i64, {4, 2}));
+  check({-1, 4}, {3, 6}, indices(DType::i32, {6}));
+  check({0, 3}, {2}, indices(DType::i64, {}));
+}
+
+TEST_CASE("columns of blocks are written as Gather, zeros beyond the image with them") {
+  const Col2ImAttrs blocks{.image = {4, 5},
+                           .block = {2, 3},
+                           .strides = {2, 1},
+                           .dilations = {1, 2},
+                           .pads_begin = {1, 0},
+                           .pads_end = {0, 1}};
+  check_spelled(op::im2col, blocks, {random_tensor(f32({2, 3, 4, 5}), 7)}, "gather");
+  check_spelled(op::im2col, Col2ImAttrs{.image = {6}, .block = {2}},
+                {random_tensor(f32({1, 2, 6}), 7)}, "gather");
+}
+
+TEST_CASE("an inverse matrix is written with determinants, up to a size") {
+  // The diagonal is so large that none of them is near to a singular one.
+  const auto matrix = [](const Shape& s) {
+    TensorData t = random_tensor(f32(s), 7);
+    const int64_t n = s[s.rank() - 1];
+    for (int64_t row = 0; row < t.numel() / n; ++row) t.as_mutable<float>()[row * n + row % n] += 4;
+    return t;
+  };
+  check_spelled(op::matrix_inverse, {}, {tensor_of<float>({3, 1, 1}, {1, 2, 4})}, "reciprocal");
+  check_spelled(op::matrix_inverse, {}, {tensor_of<float>({2, 2}, {0, 2, 4, 0})}, "det");
+  check_spelled(op::matrix_inverse, {}, {matrix({5, 5})}, "det");
+  check_spelled(op::matrix_inverse, {}, {matrix({2, 3, 4, 4})}, "det");
+  Model m;
+  Builder b(m.graph, Composites::keep);
+  b.output(b.emit(op::matrix_inverse, {b.input(f32({33, 33}), "x")}), "y");
+  TempDir dir;
+  CHECK_ERROR(export_onnx(m, dir.file("m.onnx")), Code::unsupported,
+              "matrix_inverse of other than 1 to 32 rows");
 }
 
 TEST_CASE("tables of a known size are constants when they come back from ONNX") {
