@@ -144,8 +144,15 @@ Result<double> clip_grad_norm(std::span<const Tensor> parameters, double max_nor
   const Tensor norm = total.sqrt();
   const Tensor scale = (max_norm / (norm + 1e-6)).minimum(Tensor::scalar(1));
   if (!scale.ok()) return scale.status();
-  for (const Tensor& p : parameters)
-    if (p.grad().defined()) p.grad().mul_(scale.to(p.grad().dtype()));
+  for (const Tensor& p : parameters) {
+    if (!p.grad().defined()) continue;
+    Tensor g = p.grad();
+    // A small scale has few digits in a half float, or none.
+    if (g.dtype() == DType::f16 || g.dtype() == DType::bf16)
+      g.copy_((g.to_f32() * scale).to(g.dtype()));
+    else
+      g.mul_(scale.to(g.dtype()));
+  }
   return norm.item<double>();
 }
 

@@ -155,7 +155,10 @@ class Writer {
     if (!total.valid()) return;
     const Value norm = ops::sqrt(total);
     const Value scale = ops::minimum(options_.clip_norm / (norm + 1e-6), b_.scalar(1, DType::f32));
-    for (Value& grad : grads) grad = grad * ops::cast(scale, grad.dtype());
+    for (Value& grad : grads) {  // in f32: a small scale has few digits in a half float, or none
+      const DType t = grad.dtype(), wide = t == DType::f64 ? DType::f64 : DType::f32;
+      grad = ops::cast(ops::cast(grad, wide) * ops::cast(scale, wide), t);
+    }
     b_.output(norm, "grad_norm");
   }
 

@@ -116,6 +116,15 @@ TEST_CASE("clipping scales to the global norm and leaves small gradients alone")
   CHECK_EQ(a.grad().item<double>(), 0.3);
 }
 
+TEST_CASE("clipping keeps half gradients whose scale is no number of f16") {
+  // The norm is 60000; scaled by 1e-3 / 60000, less than half of the smallest number that f16 has.
+  Tensor w = Tensor::zeros({4}, DType::f16).requires_grad_();
+  w.set_grad(Tensor::full({4}, 30000, DType::f16));
+  CHECK_EQ(test::must(clip_grad_norm(std::vector{w}, 1e-3)), 60000);
+  CHECK_EQ(w.grad().dtype(), DType::f16);
+  CHECK_EQ(w.grad().at({0}), doctest::Approx(5e-4).epsilon(1e-3));
+}
+
 // ---- training
 
 TEST_CASE("a small network fits exclusive or") {
