@@ -98,6 +98,13 @@ Status Staged::run_stage(Replay& replay, std::span<const TensorData> inputs, boo
   // What was asked for may have been there all along, but loosely.
   if (!progress && wanted.empty() && !replay.finished())
     return internal("nodes wait for what nothing makes");
+  // Weights may change from run to run; nothing is found out by asking again.
+  for (SlotId s : wanted) {
+    const Value v = replay.value(s);
+    if (v.valid() && g.value(v.id()).kind == ValueKind::state)
+      return unsupported("a shape depends on the elements of the weight '{}'; make it a constant",
+                         g.value(v.id()).name);
+  }
   std::vector<NamedTensor> fed;
   for (const auto& [slot, value] : replay.fed())
     fed.push_back({g.value(value.id()).name, replay.data(slot)});
