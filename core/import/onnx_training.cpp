@@ -47,19 +47,25 @@ void import_softmax_cross_entropy(ImportCtx& c) {
   CrossEntropyAttrs attrs;
   attrs.ignore_index = c.attr("ignore_index", attrs.ignore_index);
   attrs.reduction = reduction(c);
-  c.set(0, c.emit(op::cross_entropy, {c.in(0), c.in(1), c.in(2)}, attrs),
-        {c.dtype(0), attrs.reduction == Reduction::none ? c.rank(1) : 0});
+  Value loss = c.emit(op::cross_entropy, {c.in(0), c.in(1), c.in(2)}, attrs);
+  const bool half = c.dtype(0) == DType::f16 || c.dtype(0) == DType::bf16;
+  if (half) loss = c.emit(op::cast, {loss}, CastAttrs{c.dtype(0)});  // Hone's is f32
+  c.set(0, loss, {c.dtype(0), attrs.reduction == Reduction::none ? c.rank(1) : 0});
   if (c.wants(1)) c.set(1, c.emit(op::log_softmax, {c.in(0)}, AxisAttrs{1}));
 }
 
 // -x[n, t[n]] * w[t[n]], the mean divided by the summed weights. Rows to be ignored read class 0
-// with weight 0.
+// and count nothing, whatever stands there; when no row counts the mean is 0. Half floats are
+// summed and counted in f32.
 void import_negative_log_likelihood(ImportCtx& c) {
   if (!c.require(2)) return;
-  const DType x = c.dtype(0), t = c.dtype(1);
+  const DType x = c.dtype(0), t = c.dtype(1), wide = x == DType::f64 ? x : DType::f32;
   const Reduction how = reduction(c);
-  Value target = c.in(1), weight;
-  Value ignored;
+  const auto widened = [&](Value v) {
+    return x == wide ? v : c.emit(op::cast, {v}, CastAttrs{wide});
+  };
+  const Value zero = c.scalar(0, wide);
+  Value target = c.in(1), weight, ignored;
   if (c.has_attr("ignore_index")) {
     ignored = c.emit(
         op::equal, {target, c.scalar(static_cast<double>(c.attr("ignore_index", int64_t{0})), t)});
@@ -68,18 +74,29 @@ void import_negative_log_likelihood(ImportCtx& c) {
   const Value row = c.emit(op::unsqueeze, {target}, AxesAttrs{{1}});
   const Value picked = c.emit(
       op::squeeze, {c.emit(op::gather_elements, {c.in(0), row}, AxisAttrs{1})}, AxesAttrs{{1}});
-  if (c.has(2)) weight = c.emit(op::gather, {c.in(2), target}, AxisAttrs{0});
-  if (ignored.valid()) {
-    const Value counted = c.emit(op::cast, {c.emit(op::logical_not, {ignored})}, CastAttrs{x});
-    weight = weight.valid() ? c.emit(op::mul, {weight, counted}) : counted;
+  Value loss = c.emit(op::neg, {widened(picked)});
+  if (c.has(2)) {
+    weight = widened(c.emit(op::gather, {c.in(2), target}, AxisAttrs{0}));
+    loss = c.emit(op::mul, {loss, weight});
   }
-  Value loss = c.emit(op::neg, {picked});
-  if (weight.valid()) loss = c.emit(op::mul, {loss, weight});
+  if (ignored.valid()) {
+    loss = c.emit(op::where, {ignored, zero, loss});
+    weight = c.emit(op::where, {ignored, zero, weight.valid() ? weight : c.scalar(1, wide)});
+  }
   const ReduceAttrs all{{}, false};
-  if (how == Reduction::none) return c.set(0, loss, {x, c.rank(1)});
-  if (how == Reduction::sum) return c.set(0, c.emit(op::sum, {loss}, all), {x, 0});
-  if (!weight.valid()) return c.set(0, c.emit(op::mean, {loss}, all), {x, 0});
-  c.set(0, c.emit(op::div, {c.emit(op::sum, {loss}, all), c.emit(op::sum, {weight}, all)}), {x, 0});
+  if (how == Reduction::sum) {
+    loss = c.emit(op::sum, {loss}, all);
+  } else if (how == Reduction::mean && !weight.valid()) {
+    loss = c.emit(op::mean, {loss}, all);
+  } else if (how == Reduction::mean) {
+    const Value sum = c.emit(op::sum, {weight}, all);
+    const Value nothing = c.emit(op::equal, {sum, zero});
+    const Value divisor = c.emit(op::where, {nothing, c.scalar(1, wide), sum});
+    const Value mean = c.emit(op::div, {c.emit(op::sum, {loss}, all), divisor});
+    loss = c.emit(op::where, {nothing, zero, mean});
+  }
+  if (x != wide) loss = c.emit(op::cast, {loss}, CastAttrs{x});
+  c.set(0, loss, {x, how == Reduction::none ? c.rank(1) : 0});
 }
 
 constexpr ImportRule kImports[] = {
