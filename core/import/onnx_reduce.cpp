@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX's reductions, ArgMax and ArgMin, CumSum.
+#include <limits>
+
 #include "core/import/onnx_families.hpp"
 #include "hone/op_attrs_index.hpp"
 
@@ -10,32 +12,50 @@ namespace {
 // What a reduction does besides its sum, max, ...: Reduce<op>(x) = after(reduce(before(x))).
 enum class Around : uint8_t { nothing, abs, square, norm, log, log_exp };
 
-// The largest finite value: what an infinite maximum is replaced by, so that infinity - infinity
-// does not arise.
-double largest(DType t) {
-  switch (t) {
-    case DType::f64:
-      return 1.7976931348623157e308;
-    case DType::f16:
-      return 65504;
-    case DType::bf16:
-      return 3.3895313892515355e38;
-    default:
-      return 3.4028234663852886e38;
-  }
+// The form of a reduction whose axes are an input.
+const OpDef& dyn_of(const OpDef& op) {
+  return &op == &op::sum    ? op::sum_dyn
+         : &op == &op::mean ? op::mean_dyn
+         : &op == &op::max  ? op::max_dyn
+         : &op == &op::min  ? op::min_dyn
+                            : op::prod_dyn;
 }
 
-// log(sum(exp(x))) = m + log(sum(exp(x - m))), m = max(x).
-Value log_sum_exp(ImportCtx& c, const ReduceAttrs& attrs) {
-  ReduceAttrs keep = attrs;
-  keep.keepdims = true;
-  const double bound = largest(c.dtype(0));
-  const auto finite_max = [&](const ReduceAttrs& a) {
-    return c.emit(op::stop_gradient,
-                  {c.emit(op::clip, {c.emit(op::max, {c.in(0)}, a)}, ClipAttrs{-bound, bound})});
+// Which axes a node reduces: those it names, or those that are computed.
+struct Axes {
+  std::vector<int64_t> named;
+  Value computed;
+  bool keepdims = true, noop = false;
+
+  Value reduce(ImportCtx& c, const OpDef& op, Value x) const { return reduce(c, op, x, keepdims); }
+  Value reduce(ImportCtx& c, const OpDef& op, Value x, bool keep) const {
+    if (computed.valid()) return c.emit(dyn_of(op), {x, computed}, ReduceDynAttrs{keep, noop});
+    return c.emit(op, {x}, ReduceAttrs{named, keep});
+  }
+};
+
+// sqrt(sum(x^2)), with gradient 0 at 0.
+Value norm(ImportCtx& c, const Axes& axes, Value x, DType t) {
+  if (!axes.computed.valid())
+    return c.emit(op::l2_norm, {x}, ReduceAttrs{axes.named, axes.keepdims});
+  const Value sum = axes.reduce(c, op::sum, c.emit(op::mul, {x, x}));
+  const Value zero = c.scalar(0, t), at_zero = c.emit(op::equal, {sum, zero});
+  const Value root = c.emit(op::sqrt, {c.emit(op::where, {at_zero, c.scalar(1, t), sum})});
+  return c.emit(op::where, {at_zero, zero, root});
+}
+
+// log(sum(exp(x))) = m + log(sum(exp(x - m))), m = max(x), or the largest finite value in place of
+// infinity, so that infinity - infinity does not arise.
+Value log_sum_exp(ImportCtx& c, const Axes& axes, Value x, DType t) {
+  const double bound = t == DType::f64 ? std::numeric_limits<double>::max()
+                                       : double{std::numeric_limits<float>::max()};
+  const auto finite_max = [&](bool keep) {
+    const Value max = axes.reduce(c, op::max, x, keep);
+    return c.emit(op::stop_gradient, {c.emit(op::clip, {max}, ClipAttrs{-bound, bound})});
   };
-  const Value shifted = c.emit(op::exp, {c.emit(op::sub, {c.in(0), finite_max(keep)})});
-  return c.emit(op::add, {c.emit(op::log, {c.emit(op::sum, {shifted}, attrs)}), finite_max(attrs)});
+  const Value shifted = c.emit(op::exp, {c.emit(op::sub, {x, finite_max(true)})});
+  const Value log = c.emit(op::log, {axes.reduce(c, op::sum, shifted)});
+  return c.emit(op::add, {log, finite_max(axes.keepdims)});
 }
 
 // No axes and noop_with_empty_axes: nothing is summed, the rest of the operator stays.
@@ -56,62 +76,31 @@ Value without_reduction(ImportCtx& c, Around around) {
   return x;
 }
 
-// The form of a reduction whose axes are an input.
-const OpDef& dyn_of(const OpDef& op) {
-  return &op == &op::sum    ? op::sum_dyn
-         : &op == &op::mean ? op::mean_dyn
-         : &op == &op::max  ? op::max_dyn
-         : &op == &op::min  ? op::min_dyn
-                            : op::prod_dyn;
-}
-
-// The same with axes that are computed.
-Value reduce_dyn(ImportCtx& c, Around around, const ReduceDynAttrs& attrs) {
-  const Value x = c.in(0), axes = c.in(1);
-  const auto by = [&](const OpDef& op, Value v, const ReduceDynAttrs& a) {
-    return c.emit(dyn_of(op), {v, axes}, a);
-  };
+Value reduce(ImportCtx& c, Around around, const Axes& axes, Value x, DType t) {
   switch (around) {
     case Around::nothing:
-      return by(*c.rule.op, x, attrs);
+      return axes.reduce(c, *c.rule.op, x);
     case Around::abs:
-      return by(op::sum, c.emit(op::abs, {x}), attrs);
+      return axes.reduce(c, op::sum, c.emit(op::abs, {x}));
     case Around::square:
-      return by(op::sum, c.emit(op::mul, {x, x}), attrs);
+      return axes.reduce(c, op::sum, c.emit(op::mul, {x, x}));
     case Around::norm:
-      return c.emit(op::sqrt, {by(op::sum, c.emit(op::mul, {x, x}), attrs)});
+      return norm(c, axes, x, t);
     case Around::log:
-      return c.emit(op::log, {by(op::sum, x, attrs)});
+      return c.emit(op::log, {axes.reduce(c, op::sum, x)});
     case Around::log_exp:
-      break;
-  }
-  const double bound = largest(c.dtype(0));
-  const auto finite_max = [&](const ReduceDynAttrs& a) {
-    return c.emit(op::stop_gradient,
-                  {c.emit(op::clip, {by(op::max, x, a)}, ClipAttrs{-bound, bound})});
-  };
-  const Value shifted =
-      c.emit(op::exp, {c.emit(op::sub, {x, finite_max({true, attrs.noop_with_empty_axes})})});
-  return c.emit(op::add, {c.emit(op::log, {by(op::sum, shifted, attrs)}), finite_max(attrs)});
-}
-
-Value reduce(ImportCtx& c, Around around, const ReduceAttrs& attrs) {
-  const Value x = c.in(0);
-  switch (around) {
-    case Around::nothing:
-      return c.emit(*c.rule.op, {x}, attrs);
-    case Around::abs:
-      return c.emit(op::sum, {c.emit(op::abs, {x})}, attrs);
-    case Around::square:
-      return c.emit(op::sum, {c.emit(op::mul, {x, x})}, attrs);
-    case Around::norm:
-      return c.emit(op::sqrt, {c.emit(op::sum, {c.emit(op::mul, {x, x})}, attrs)});
-    case Around::log:
-      return c.emit(op::log, {c.emit(op::sum, {x}, attrs)});
-    case Around::log_exp:
-      return log_sum_exp(c, attrs);
+      return log_sum_exp(c, axes, x, t);
   }
   return x;
+}
+
+// Squares and sums on the way may not fit a half float though the result does.
+Value reduce(ImportCtx& c, Around around, const Axes& axes) {
+  const DType t = c.dtype(0);
+  const bool half = t == DType::f16 || t == DType::bf16;
+  if (!half || around == Around::nothing) return reduce(c, around, axes, c.in(0), t);
+  const Value wide = c.emit(op::cast, {c.in(0)}, CastAttrs{DType::f32});
+  return c.emit(op::cast, {reduce(c, around, axes, wide, DType::f32)}, CastAttrs{t});
 }
 
 int rank_without(int rank, size_t axes, bool keepdims) {
@@ -135,16 +124,16 @@ void import_reduction(ImportCtx& c) {
   if (!c.require(1)) return;
   if (kAround == Around::nothing && c.opset >= 20 && c.dtype(0) == DType::bool_)
     return import_bool_extremum(c);
-  ReduceAttrs attrs;
-  attrs.keepdims = c.flag("keepdims", true);
-  const bool noop = c.flag("noop_with_empty_axes");
-  if (c.has(1) && !c.ints(1))
-    return c.set(0, reduce_dyn(c, kAround, {attrs.keepdims, noop}),
-                 {c.dtype(0), attrs.keepdims ? c.rank(0) : -1});
-  attrs.axes = c.has(1) ? *c.ints(1) : c.attr_ints("axes");
-  if (attrs.axes.empty() && noop) return c.set(0, without_reduction(c, kAround));
-  c.set(0, reduce(c, kAround, attrs),
-        {c.dtype(0), rank_without(c.rank(0), attrs.axes.size(), attrs.keepdims)});
+  Axes axes{.keepdims = c.flag("keepdims", true), .noop = c.flag("noop_with_empty_axes")};
+  const bool computed = c.has(1) && !c.ints(1);
+  if (computed)
+    axes.computed = c.in(1);
+  else
+    axes.named = c.has(1) ? *c.ints(1) : c.attr_ints("axes");
+  if (!computed && axes.named.empty() && axes.noop) return c.set(0, without_reduction(c, kAround));
+  const int rank =
+      computed && !axes.keepdims ? -1 : rank_without(c.rank(0), axes.named.size(), axes.keepdims);
+  c.set(0, reduce(c, kAround, axes), {c.dtype(0), rank});
 }
 
 void import_arg(ImportCtx& c) {
@@ -224,6 +213,7 @@ constexpr ExportRule kExports[] = {
     {&op::argmin, "ArgMin", export_arg, OutType::index},
     {&op::cumsum, "CumSum", export_cumsum},
     {&op::cumsum_dyn, "CumSum", export_cumsum_dyn},
+    {&op::l2_norm, "ReduceL2", export_reduction},
     {&op::max, "ReduceMax", export_reduction},
     {&op::mean, "ReduceMean", export_reduction},
     {&op::min, "ReduceMin", export_reduction},

@@ -168,9 +168,11 @@ Value gelu_inner(Value x) { return (x + ops::square(x) * x * kGeluCubic) * kSqrt
 void gelu_grad(GradCtx& c) {
   const Value x = c.in(0);
   if (c.attrs<GeluAttrs>().approximate == GeluForm::tanh) {
-    const Value t = ops::tanh(gelu_inner(x));
-    const Value slope = (1 + ops::square(x) * (3 * kGeluCubic)) * kSqrt2OverPi;
-    return c.set(0, c.out_grad(0) * (0.5 * (1 + t) + 0.5 * x * (1 - ops::square(t)) * slope));
+    // Beyond 16 the tanh is flat in every type; the square of what f16 holds may be infinite.
+    const Value v = x.dtype() == DType::f16 ? ops::clip(x, -16, 16) : x;
+    const Value t = ops::tanh(gelu_inner(v));
+    const Value slope = (1 + ops::square(v) * (3 * kGeluCubic)) * kSqrt2OverPi;
+    return c.set(0, c.out_grad(0) * (0.5 * (1 + t) + 0.5 * v * (1 - ops::square(t)) * slope));
   }
   constexpr double kInvSqrt2Pi = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
   const Value cumulative = 0.5 * (1 + ops::erf(x * (1 / std::numbers::sqrt2)));

@@ -298,26 +298,19 @@ Status infer_scatter(InferCtx& c) {
 
 Status scatter_kernel(const KernelArgs& args) {
   const ScatterAttrs& attrs = args.attrs.as<ScatterAttrs>();
-  const TensorView& y = args.out[0];
-  const Shape& in = y.type.shape;
+  const Shape& in = args.out[0].type.shape;
   const int axis = resolved(attrs.axis, in.rank());
   const Indices indices(args.in[1], in[axis]);
   HONE_TRY(indices.check(axis));
-  if (y.numel() == 0) return {};
-  if (y.data != args.in[0].data)
-    std::memcpy(y.data, args.in[0].data, static_cast<size_t>(y.type.bytes()));
+  if (args.out[0].numel() == 0) return {};
   const int64_t step = strides_of(in)[axis];
   const LoopNest<2> nest = element_nest(args.shape(1), in, axis);
   const auto stride = nest.inner_stride();
-  // One thread: equal indices must meet in order.
-  dispatch(y.type.dtype, [&]<class T>() {
-    const T* updates = args.input<T>(2);
-    T* out = args.output<T>(0);
+  scatter_updates(args, attrs.reduction, [&](auto update) {
     nest.for_rows(0, nest.size(), [&](const std::array<int64_t, 2>& at, int64_t n) {
       for (int64_t i = 0; i < n; ++i) {
         const int64_t k = at[0] + i * stride[0];
-        T& slot = out[at[1] + i * stride[1] + indices[k] * step];
-        slot = combine(attrs.reduction, slot, updates[k]);
+        update(at[1] + i * stride[1] + indices[k] * step, k);
       }
     });
   });
@@ -350,6 +343,8 @@ constinit const OpDef op::scatter_elements = {
           scatter_grad_with(c, attrs.reduction, Elements{attrs.axis});
         },
     .kernel = scatter_kernel,
+    .scratch =
+        [](const NodeTypes& t) { return scatter_scratch(t, t.attrs.as<ScatterAttrs>().reduction); },
     .flops = [](const NodeTypes& t) { return static_cast<double>(t.in[2]->numel()); },
     .inplace = Inplace::pairwise,
 };

@@ -17,11 +17,19 @@ Value power(Value x, double p) {
   if (p == 2) return ops::square(x);
   return x.valid() ? ops::pow(ops::abs(x), x.builder().scalar(p, x.dtype())) : x;
 }
+// The root of x >= 0. Its slope at 0 is infinite, that of what it is the root of 0: the gradient of
+// a norm at 0 is said to be 0.
 Value root(Value x, double p) {
-  if (p == 1) return x;
-  if (p == 2) return ops::sqrt(x);
-  return x.valid() ? ops::pow(x, x.builder().scalar(1 / p, x.dtype())) : x;
+  if (p == 1 || !x.valid()) return x;
+  Builder& b = x.builder();
+  const Value zero = b.scalar(0, x.dtype()), at_zero = ops::equal(x, zero);
+  const Value positive = ops::where(at_zero, b.scalar(1, x.dtype()), x);
+  const Value y = p == 2 ? ops::sqrt(positive) : ops::pow(positive, b.scalar(1 / p, x.dtype()));
+  return ops::where(at_zero, zero, y);
 }
+
+// Powers of half floats soon overflow or vanish.
+Value widened(Value x) { return ops::cast(x, x.dtype() == DType::f64 ? DType::f64 : DType::f32); }
 
 // Averages that divide by the whole kernel, wherever the window lies: sums but for a factor.
 PoolAttrs summing(PoolAttrs a) {
@@ -46,8 +54,8 @@ void decompose_lp_pool(DecomposeCtx& c) {
   double taps = 1;
   for (int64_t k : a.pool.kernel) taps *= static_cast<double>(k);
   const double p = static_cast<double>(a.p);
-  const Value mean = c.b.emit(op::avg_pool, {power(c.in(0), p)}, summing(a.pool));
-  c.set(0, root(mean * taps, p));
+  const Value mean = c.b.emit(op::avg_pool, {power(widened(c.in(0)), p)}, summing(a.pool));
+  c.set(0, ops::cast(root(mean * taps, p), c.type(0).dtype));
 }
 
 Status infer_global_lp_pool(InferCtx& c) {
@@ -70,18 +78,21 @@ void decompose_lrn(DecomposeCtx& c) {
   pool.kernel = {a.size, 1};
   pool.pads_begin = {(a.size - 1) / 2, 0};
   pool.pads_end = {a.size - 1 - (a.size - 1) / 2, 0};
-  const Value x = ops::reshape(c.in(0), {s[0], 1, s[1], s.product(2, s.rank())});
+  const Value x = ops::reshape(widened(c.in(0)), {s[0], 1, s[1], s.product(2, s.rank())});
   const Value mean = c.b.emit(op::avg_pool, {ops::square(x)}, summing(pool));
   const Value scale = mean * a.alpha + a.bias;
   const Value y = x * ops::pow(scale, c.b.scalar(-a.beta, x.dtype()));
-  c.set(0, ops::reshape(y, s));
+  c.set(0, ops::cast(ops::reshape(y, s), c.type(0).dtype));
 }
 
 void decompose_lp_norm(DecomposeCtx& c) {
   const LpNormAttrs& a = c.attrs<LpNormAttrs>();
-  const double p = static_cast<double>(a.p);
-  const Value sum = ops::sum(power(c.in(0), p), {{a.axis}, true});
-  c.set(0, c.in(0) / root(sum, p));
+  const Value x = widened(c.in(0));
+  const ReduceAttrs along{{a.axis}, true};
+  const Value norm = a.p == 2 ? c.b.emit(op::l2_norm, {x}, along) : ops::sum(ops::abs(x), along);
+  const Value zero = c.b.scalar(0, x.dtype()), nothing = ops::equal(norm, zero);
+  const Value y = x / ops::where(nothing, c.b.scalar(1, x.dtype()), norm);
+  c.set(0, ops::cast(ops::where(nothing, zero, y), c.type(0).dtype));
 }
 
 Status infer_axes_of_first(InferCtx& c) {
@@ -129,12 +140,14 @@ const OpDef op::global_lp_pool = {
           const double p = static_cast<double>(c.attrs<NormOrderAttrs>().p);
           ReduceAttrs spatial{{}, true};
           for (int i = 2; i < c.shape(0).rank(); ++i) spatial.axes.push_back(i);
-          c.set(0, root(ops::sum(power(c.in(0), p), spatial), p));
+          const Value y = root(ops::sum(power(widened(c.in(0)), p), spatial), p);
+          c.set(0, ops::cast(y, c.type(0).dtype));
         },
     .diff = Diff::by_decomposition,
 };
 
-// lp_norm(x): x divided by its 1-norm or 2-norm along an axis.
+// lp_norm(x): x divided by its 1-norm or 2-norm along an axis; zeros stay zeros, and have gradient
+// 0.
 const OpDef op::lp_norm = {
     .name = "lp_norm",
     .attrs = &kAttrSchema<LpNormAttrs>,
@@ -160,8 +173,9 @@ const OpDef op::mean_variance_norm = {
     .decompose =
         [](DecomposeCtx& c) {
           const ReduceAttrs over{c.attrs<AxesAttrs>().axes, true};
-          const Value centred = c.in(0) - ops::mean(c.in(0), over);
-          c.set(0, centred / (ops::sqrt(ops::mean(ops::square(centred), over)) + 1e-9));
+          const Value x = widened(c.in(0)), centred = x - ops::mean(x, over);
+          const Value deviation = root(ops::mean(ops::square(centred), over), 2);
+          c.set(0, ops::cast(centred / (deviation + 1e-9), c.type(0).dtype));
         },
     .diff = Diff::by_decomposition,
 };

@@ -120,8 +120,8 @@ void decompose_dequantize(DecomposeCtx& c) {
   Value x = ops::cast(c.in(0), DType::i32);
   if (c.has(2)) x = x - spread(c, ops::cast(c.in(2), DType::i32), a);
   const DType t = c.type(1).dtype;
-  // Sixteen bits are more than a half float has: they are multiplied as f32.
-  const bool wide = bits_of(a.narrow) == 16;
+  // Sixteen bits and more do not fit a half float: they are multiplied as f32.
+  const bool wide = c.type(0).dtype == DType::i32;
   if (!wide || t == DType::f64) return c.set(0, ops::cast(x, t) * spread(c, c.in(1), a));
   const Value scale = ops::cast(spread(c, c.in(1), a), DType::f32);
   c.set(0, ops::cast(ops::cast(x, DType::f32) * scale, t));

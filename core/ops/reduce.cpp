@@ -66,6 +66,8 @@ int64_t reduce_scratch(const NodeTypes& t) {
   return t.out[0]->numel() < kFewOutputs && chunks > 1 ? chunks * 8 : 0;
 }
 
+DType at_least_f32(DType t) { return t == DType::f64 ? DType::f64 : DType::f32; }
+
 // An output-shaped value with its reduced axes back, so that it broadcasts against the input.
 Value with_reduced_axes(GradCtx& c, Value v) {
   ReduceAttrs kept = c.attrs<ReduceAttrs>();
@@ -105,8 +107,11 @@ constinit const OpDef op::sum = reduction("sum", reduce_kernel<SumOf>, [](GradCt
 constinit const OpDef op::mean = [] {
   OpDef def = reduction("mean", reduce_kernel<MeanOf>, [](GradCtx& c) {
     const int64_t count = reduced_count(c.shape(0), c.attrs<ReduceAttrs>().axes);
-    const Value share = c.out_grad(0) * (1.0 / static_cast<double>(std::max<int64_t>(count, 1)));
-    c.set(0, ops::expand(with_reduced_axes(c, share), c.shape(0)));
+    // 1 / count has few digits left in f16, or none.
+    const DType t = c.out_grad(0).dtype();
+    const Value share = ops::cast(c.out_grad(0), at_least_f32(t)) *
+                        (1.0 / static_cast<double>(std::max<int64_t>(count, 1)));
+    c.set(0, ops::expand(with_reduced_axes(c, ops::cast(share, t)), c.shape(0)));
   });
   def.infer = infer_reduce_some;
   return def;
@@ -116,7 +121,7 @@ namespace {
 
 // Equal winners share the gradient. They are counted in float: f16 ends at 65504.
 void extremum_grad(GradCtx& c) {
-  const DType wide = c.in(0).dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const DType wide = at_least_f32(c.in(0).dtype());
   ReduceAttrs attrs = c.attrs<ReduceAttrs>();
   attrs.keepdims = true;
   const Value wins = ops::cast(ops::equal(c.in(0), with_reduced_axes(c, c.out(0))), wide);
@@ -172,6 +177,28 @@ constinit const OpDef op::prod = {
     .diff = Diff::by_decomposition,
     .kernel = reduce_kernel<ProdOf>,
     .scratch = reduce_scratch,
+    .flops = reduce_flops,
+};
+
+// sqrt(sum of x^2). Its slope x / out has no limit at 0, where the gradient is 0 (as PyTorch's).
+// Squares of half floats would soon overflow or vanish: they are taken in f32.
+constinit const OpDef op::l2_norm = {
+    .name = "l2_norm",
+    .attrs = &kAttrSchema<ReduceAttrs>,
+    .infer =
+        [](InferCtx& c) {
+          HONE_TRY(need(c, 0, Accepts::floats));
+          return infer_reduce(c);
+        },
+    .decompose =
+        [](DecomposeCtx& c) {
+          const DType wide = at_least_f32(c.type(0).dtype);
+          const Value sum = ops::sum(ops::square(ops::cast(c.in(0), wide)), c.attrs<ReduceAttrs>());
+          const Value zero = c.b.scalar(0, wide), at_zero = ops::equal(sum, zero);
+          const Value root = ops::sqrt(ops::where(at_zero, c.b.scalar(1, wide), sum));
+          c.set(0, ops::cast(ops::where(at_zero, zero, root), c.type(0).dtype));
+        },
+    .diff = Diff::by_decomposition,
     .flops = reduce_flops,
 };
 

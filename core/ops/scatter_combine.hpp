@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What scatter_elements and scatter_nd share: combining an element with an update, and gradients.
+// What scatter_elements and scatter_nd share: combining elements with updates, and gradients.
 #pragma once
 
+#include <algorithm>
+#include <cstring>
+
+#include "core/ops/checks.hpp"
 #include "hone/ops.hpp"
 
 namespace hone {
@@ -11,8 +15,8 @@ T combine(ScatterMode mode, T old_value, T update) {
   if constexpr (std::is_same_v<T, bool>) {
     return update;  // infer lets bool through for assign only
   } else {
-    // Halves compute in float; integers wrap.
-    using Wide = std::conditional_t<is_float_type<T>, accumulator_t<T>, uint64_t>;
+    // Integers wrap.
+    using Wide = std::conditional_t<is_float_type<T>, T, uint64_t>;
     const Wide a = static_cast<Wide>(old_value), b = static_cast<Wide>(update);
     switch (mode) {
       case ScatterMode::assign:
@@ -28,6 +32,43 @@ T combine(ScatterMode mode, T old_value, T update) {
     }
     return update;
   }
+}
+
+/// Sums and products of half floats are taken in float: updates that meet in one place would stop
+/// to count where they are smaller than a unit of the sum.
+inline bool scatters_wide(DType t, ScatterMode mode) {
+  return (t == DType::f16 || t == DType::bf16) &&
+         (mode == ScatterMode::add || mode == ScatterMode::mul);
+}
+inline int64_t scatter_scratch(const NodeTypes& t, ScatterMode mode) {
+  return scatters_wide(t.out[0]->dtype, mode)
+             ? t.out[0]->numel() * static_cast<int64_t>(sizeof(float))
+             : 0;
+}
+
+/// Copies the data to the output and combines it there with updates, one after the other:
+/// each(f) calls f(offset in the output, offset in the updates). One thread: those that meet must
+/// meet in order.
+template <class Each>
+void scatter_updates(const KernelArgs& args, ScatterMode mode, Each each) {
+  const TensorView& y = args.out[0];
+  dispatch(y.type.dtype, [&]<class T>() {
+    const T *data = args.input<T>(0), *updates = args.input<T>(2);
+    T* out = args.output<T>(0);
+    if (!scatters_wide(y.type.dtype, mode)) {
+      if (y.data != args.in[0].data)
+        std::memcpy(y.data, args.in[0].data, static_cast<size_t>(y.type.bytes()));
+      each([&](int64_t to, int64_t from) { out[to] = combine(mode, out[to], updates[from]); });
+    } else if constexpr (is_float_type<T>) {
+      using S = accumulator_t<T>;
+      S* sums = reinterpret_cast<S*>(args.scratch);
+      std::transform(data, data + y.numel(), sums, [](T v) { return static_cast<S>(v); });
+      each([&](int64_t to, int64_t from) {
+        sums[to] = combine(mode, sums[to], static_cast<S>(updates[from]));
+      });
+      std::transform(sums, sums + y.numel(), out, [](S v) { return static_cast<T>(v); });
+    }
+  });
 }
 
 // The factors that an update was multiplied with, zeros among them: the product of the others is

@@ -116,18 +116,11 @@ Status scatter_kernel(const KernelArgs& args) {
   const Layout l = layout_of(args.shape(0), args.shape(1), attrs.batch_dims);
   const Positions positions(args.in[1], args.shape(0), l);
   HONE_TRY(positions.check());
-  const TensorView& y = args.out[0];
-  if (y.numel() == 0) return {};
-  if (y.data != args.in[0].data)
-    std::memcpy(y.data, args.in[0].data, static_cast<size_t>(y.type.bytes()));
-  // One thread: equal positions must meet in order.
-  dispatch(y.type.dtype, [&]<class T>() {
-    const T* updates = args.input<T>(2);
-    T* out = args.output<T>(0);
+  if (args.out[0].numel() == 0) return {};
+  scatter_updates(args, attrs.reduction, [&](auto update) {
     for (int64_t row = 0; row < l.batches * l.rows; ++row) {
-      T* slot = out + positions[row];
-      for (int64_t i = 0; i < l.slice; ++i)
-        slot[i] = combine(attrs.reduction, slot[i], updates[row * l.slice + i]);
+      const int64_t first = positions[row];
+      for (int64_t i = 0; i < l.slice; ++i) update(first + i, row * l.slice + i);
     }
   });
   return {};
@@ -199,6 +192,10 @@ constinit const OpDef op::scatter_nd = {
           scatter_grad_with(c, attrs.reduction, Nd{attrs.batch_dims});
         },
     .kernel = scatter_kernel,
+    .scratch =
+        [](const NodeTypes& t) {
+          return scatter_scratch(t, t.attrs.as<ScatterNdAttrs>().reduction);
+        },
     .flops = [](const NodeTypes& t) { return static_cast<double>(t.in[2]->numel()); },
     .inplace = Inplace::pairwise,
 };

@@ -374,6 +374,7 @@ constexpr Rule kRules[] = {
     {&op::max, reducing},
     {&op::min, reducing},
     {&op::prod, reducing},
+    {&op::l2_norm, reducing},
     {&op::squeeze, squeezing},
     {&op::unsqueeze, unsqueezing},
     {&op::reshape, reshaping},

@@ -18,6 +18,10 @@ Tensor number(const Tensor& like, double v) {
   return detail::make_tensor(wide.ok() ? cast(*wide, like.dtype()) : std::move(wide));
 }
 
+bool is_half(const Tensor& x) {
+  return x.ok() && (x.dtype() == DType::f16 || x.dtype() == DType::bf16);
+}
+
 Tensor reduce(const OpDef& op, const Tensor& x, std::vector<int64_t> axes, KeepDims keep) {
   return apply(op, {x}, ReduceAttrs{std::move(axes), keep == KeepDims::yes});
 }
@@ -121,6 +125,8 @@ Tensor Tensor::prod(std::vector<int64_t> axes, KeepDims keep) const {
   return reduce(op::prod, *this, std::move(axes), keep);
 }
 Tensor Tensor::var(std::vector<int64_t> axes, KeepDims keep, double correction) const {
+  // Squares of half floats soon overflow, and so do their sums and counts.
+  if (is_half(*this)) return to_f32().var(std::move(axes), keep, correction).to(dtype());
   const Tensor squares = (*this - mean(axes, KeepDims::yes)).square();
   if (correction == 0) return squares.mean(std::move(axes), keep);
   const Tensor total = squares.sum(std::move(axes), keep);
@@ -128,10 +134,13 @@ Tensor Tensor::var(std::vector<int64_t> axes, KeepDims keep, double correction) 
   return total / (static_cast<double>(count) - correction);
 }
 Tensor Tensor::std(std::vector<int64_t> axes, KeepDims keep, double correction) const {
-  return var(std::move(axes), keep, correction).sqrt();
+  if (is_half(*this)) return to_f32().std(std::move(axes), keep, correction).to(dtype());
+  // The root's slope is infinite where all are equal; the gradient there is 0, as PyTorch's.
+  const Tensor v = var(std::move(axes), keep, correction), equal = v.eq(0.0);
+  return v.masked_fill(equal, 1).sqrt().masked_fill(equal, 0);
 }
 Tensor Tensor::norm(std::vector<int64_t> axes, KeepDims keep) const {
-  return square().sum(std::move(axes), keep).sqrt();
+  return reduce(op::l2_norm, *this, std::move(axes), keep);
 }
 Tensor Tensor::argmax(int64_t axis, KeepDims keep) const {
   return apply(op::argmax, {*this}, ArgAttrs{axis, keep == KeepDims::yes, false});

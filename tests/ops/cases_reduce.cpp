@@ -35,6 +35,11 @@ OP_CASE(prod, {.attrs = ReduceAttrs{{0}, false},
                .in = {In::of({3, 2}, {2, 0, 3, 0, 0, 4})},
                .expect = {{0, 0}}})
 OP_CASE(prod, {.in = {{0, 2}}, .expect = {{1}}})
+OP_CASE(l2_norm, {.attrs = ReduceAttrs{{1}, true}, .in = {{3, 5}}})
+OP_CASE(l2_norm, {.attrs = ReduceAttrs{{0, 2}, false}, .in = {{3, 2, 4}}})
+OP_CASE(l2_norm, {.in = {In::of({2}, {300, -400})}, .grad = Grad::skip, .expect = {{500}}})
+OP_CASE(l2_norm, {.in = {{0, 2}}, .expect = {{0}}})
+OP_REJECTS(l2_norm, {.in = {{2}}, .dtype = DType::i32}, "expected floating point")
 OP_CASE(argmax, {.attrs = ArgAttrs{1}, .in = {{3, 5}}})
 OP_CASE(argmax, {.attrs = ArgAttrs{0, false}, .in = {{3, 5}}, .expect_shape = Shape{5}})
 OP_CASE(argmax, {.in = {In::of({5}, {1, 3, 2, 3, 0})}, .expect = {{1}}})

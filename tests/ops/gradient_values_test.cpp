@@ -2,41 +2,9 @@
 // Gradients with known values, where differences cannot tell: at zeros and ties, in low precision.
 #include <cmath>
 
-#include "hone/autodiff.hpp"
-#include "hone/ops.hpp"
-#include "tests/ops/execute.hpp"
-#include "tests/support/check.hpp"
-#include "tests/support/tensors.hpp"
+#include "tests/ops/graded.hpp"
 
 namespace hone::test {
-
-namespace {
-
-// A graph of a few inputs, and the gradients of a scalar by all of them.
-struct Graded {
-  Graph g;
-  Builder b{g};
-  std::vector<TensorData> data;
-  std::vector<Value> inputs;
-
-  Value input(TensorData t) {
-    inputs.push_back(b.input(t.type(), format("in{}", inputs.size())));
-    data.push_back(std::move(t));
-    return inputs.back();
-  }
-  std::vector<TensorData> gradients(Value target, Value seed = {}) {
-    const std::vector<Value> grads = must(differentiate(b, target, inputs, seed));
-    std::vector<ValueId> ids;
-    for (const Value& v : grads) ids.push_back(v.id());
-    return must(run_graph(g, data, ids));
-  }
-};
-
-TensorData floats(std::initializer_list<double> values) {
-  return tensor_of<float>({static_cast<int64_t>(values.size())}, values);
-}
-
-}  // namespace
 
 TEST_CASE("C15a: the squared error of equal numbers has gradient 0") {
   for (const bool constant_exponent : {true, false}) {
