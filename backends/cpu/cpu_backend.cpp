@@ -121,7 +121,7 @@ class CpuBackend final : public Backend {
   bool claims(const Graph&, NodeId) const override { return true; }
   Status lower(Lowering& to, std::span<const NodeId> nodes) const override {
 #if HONE_HAVE_ONEDNN
-    const cpu::OnednnConcurrency concurrency(to.threads());
+    const cpu::OnednnConcurrency concurrency(to.parts());
 #endif
     const Graph& g = to.graph();
     cpu::Region region(to, nodes);

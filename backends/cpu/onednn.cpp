@@ -114,8 +114,10 @@ class OnednnKernel final : public Kernel {
  public:
   static Result<std::unique_ptr<OnednnKernel>> create(const_dnnl_primitive_desc_t pd,
                                                       std::span<const Operand> reads,
-                                                      std::span<const Operand> writes) {
+                                                      std::span<const Operand> writes,
+                                                      int parts = 1) {
     auto k = std::make_unique<OnednnKernel>();
+    k->parts_ = parts;
     HONE_ASSIGN(k->engine_, onednn_engine());
     dnnl_primitive_t primitive = nullptr;
     HONE_TRY(onednn_status(dnnl_primitive_create(&primitive, pd), "primitive"));
@@ -152,7 +154,7 @@ class OnednnKernel final : public Kernel {
   }
   Status use(ThreadPool& pool) {
     pool_ = &pool;
-    adapter_ = std::make_unique<OnednnThreadPool>(pool);
+    adapter_ = std::make_unique<OnednnThreadPool>(pool, parts_);
     dnnl_stream_t stream = nullptr;
     HONE_TRY(onednn_status(dnnl_threadpool_interop_stream_create(&stream, engine_, adapter_.get()),
                            "stream"));
@@ -160,6 +162,7 @@ class OnednnKernel final : public Kernel {
     return {};
   }
 
+  int parts_ = 1;  // threads that the primitive was made for
   dnnl_engine_t engine_ = nullptr;
   std::unique_ptr<dnnl_primitive, FreePrimitive> primitive_;
   std::vector<std::unique_ptr<dnnl_memory, FreeMemory>> memories_;
@@ -199,7 +202,7 @@ double flops_of(const Graph& g, NodeId id) {
 
 Status add_primitive(Lowering& to, const_dnnl_primitive_desc_t pd, std::vector<Operand> reads,
                      std::vector<Operand> writes, NodeId node, std::string_view kind) {
-  HONE_ASSIGN(auto kernel, OnednnKernel::create(pd, reads, writes));
+  HONE_ASSIGN(auto kernel, OnednnKernel::create(pd, reads, writes, to.parts()));
   Step s;
   s.scratch_bytes = kernel->scratch_bytes();
   s.kernel = std::move(kernel);

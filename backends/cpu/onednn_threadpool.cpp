@@ -25,7 +25,7 @@ class InParallel {
 
 }  // namespace
 
-int OnednnThreadPool::get_num_threads() const { return pool_.size(); }
+int OnednnThreadPool::get_num_threads() const { return parts_; }
 
 bool OnednnThreadPool::get_in_parallel() const { return in_parallel; }
 

@@ -11,11 +11,11 @@
 
 namespace hone::cpu {
 
-/// The pool as oneDNN takes it, for dnnl_threadpool_interop_stream_create. Both the pool and this
-/// must outlive the stream.
+/// The pool as oneDNN takes it, for dnnl_threadpool_interop_stream_create: as `parts` threads,
+/// however many there are. Both the pool and this must outlive the stream.
 class OnednnThreadPool final : public dnnl::threadpool_interop::threadpool_iface {
  public:
-  explicit OnednnThreadPool(ThreadPool& pool) : pool_(pool) {}
+  OnednnThreadPool(ThreadPool& pool, int parts) : pool_(pool), parts_(parts) {}
 
   int get_num_threads() const override;
   bool get_in_parallel() const override;
@@ -24,6 +24,7 @@ class OnednnThreadPool final : public dnnl::threadpool_interop::threadpool_iface
 
  private:
   ThreadPool& pool_;
+  int parts_;
 };
 
 /// Tells oneDNN how many threads primitives made from here on by this thread are for. While the

@@ -105,9 +105,10 @@ Result<hone::TrainerOptions> options_of(const hone_trainer_options& o) {
     out.session.memory_limit = o.memory_limit;
   if (o.struct_size >= offsetof(hone_trainer_options, max_dims) && o.spill_folder)
     out.spill_folder = o.spill_folder;
-  if (o.struct_size >= sizeof(hone_trainer_options) && o.max_dims) {
+  if (o.struct_size >= offsetof(hone_trainer_options, deterministic) && o.max_dims) {
     HONE_ASSIGN(out.session.max_dims, hone::parse_dim_limits(o.max_dims));
   }
+  out.session.deterministic = o.struct_size >= sizeof(hone_trainer_options) && o.deterministic != 0;
   return out;
 }
 
@@ -160,9 +161,12 @@ hone_code hone_session_create(const hone_model* model, const hone_session_option
       o.threads = options->threads;
     if (options && options->struct_size >= offsetof(hone_session_options, max_dims))
       o.memory_limit = options->memory_limit;
-    if (options && options->struct_size >= sizeof(hone_session_options) && options->max_dims) {
+    if (options && options->struct_size >= offsetof(hone_session_options, deterministic) &&
+        options->max_dims) {
       HONE_ASSIGN(o.max_dims, hone::parse_dim_limits(options->max_dims));
     }
+    o.deterministic = options && options->struct_size >= sizeof(hone_session_options) &&
+                      options->deterministic != 0;
     HONE_ASSIGN(hone::Session s, hone::Session::create(model->model, o));
     return make(session, std::move(s));
   });

@@ -22,6 +22,8 @@ void DeviceArgs::add_to(CLI::App& command) {
   command.add_option("--device", device, "Where to run")
       ->capture_default_str()
       ->check(CLI::IsMember({"cpu", "vulkan", "cuda"}));
+  command.add_flag("--deterministic", deterministic,
+                   "The same bits for any number of threads; takes some scratch memory");
   command
       .add_option("--memory-limit", memory_limit,
                   "Memory for weights, optimizer state, activations and scratch: 64MiB, 1.5GB, ...")
@@ -55,6 +57,7 @@ Result<SessionOptions> DeviceArgs::session() const {
   if (device != "cpu") return unsupported("this build has no {} backend; it runs on cpu", device);
   SessionOptions options;
   options.threads = threads > 0 ? threads : platform::available_processors();
+  options.deterministic = deterministic;
   if (!memory_limit.empty()) {
     auto bytes = parse_bytes(memory_limit);
     if (!bytes.ok()) return bytes.status().with_context("--memory-limit");

@@ -20,6 +20,7 @@ inline constexpr const char* kRecomputeShareHelp =
 struct DeviceArgs {
   int threads = 0;  ///< 0: one a processor.
   std::string device = "cpu";
+  bool deterministic = false;
   std::string memory_limit;
   std::string max_dims;
   void add_to(CLI::App& command);

@@ -76,6 +76,7 @@ class Preparer final : public Lowering {
   // ---- Lowering
   const Graph& graph() const override { return p_.graph; }
   int threads() const override { return options_.threads; }
+  int parts() const override { return options_.parts > 0 ? options_.parts : options_.threads; }
   BufferId of(ValueId v) override {
     return v == kNone ? kNone : buffer_of_[static_cast<size_t>(p_.graph.viewed(v))];
   }

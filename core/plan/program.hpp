@@ -89,6 +89,7 @@ struct PlanHints {
 struct PrepareOptions {
   const Backend* backend = nullptr;  ///< Null: reference kernels only.
   int threads = 1;
+  int parts = 0;  ///< Lowering::parts; 0: one a thread.
   int64_t memory_limit =
       kNoLimit;  ///< Bytes of arena, packed weights and window; met by running steps again.
   const PagedStates* paged = nullptr;  ///< Null: none. Copied weights would undo it: none are made.

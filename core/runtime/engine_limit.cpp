@@ -21,8 +21,10 @@ void Engine::set_memory_limit(int64_t bytes) {
 }
 
 PrepareOptions Engine::how_to_prepare() const {
+  constexpr int kFixedParts = 8;  // keeps eight threads busy; each part takes scratch memory
   return {.backend = options_.kernels == Kernels::best ? &default_backend() : nullptr,
           .threads = pool_->size(),
+          .parts = options_.deterministic ? kFixedParts : 0,
           .hints = {.stored = model_.plans, .repeat_share = recompute_share}};
 }
 

@@ -19,7 +19,7 @@ namespace {
 TEST_CASE("oneDNN's tasks each run once, and know that they run in parallel") {
   for (int threads = 1; threads <= 4; ++threads) {
     const std::unique_ptr<ThreadPool> pool = make_thread_pool(threads);
-    OnednnThreadPool adapter(*pool);
+    OnednnThreadPool adapter(*pool, pool->size());
     CHECK(adapter.get_num_threads() == pool->size());
     CHECK_FALSE(adapter.get_in_parallel());
 
@@ -101,7 +101,7 @@ TEST_CASE("oneDNN multiplies matrices on Hone's threads") {
   std::vector<float> a = counting(m * k, 7), b = counting(k * n, 5), c(m * n);
   for (int threads = 1; threads <= 4; ++threads) {
     const std::unique_ptr<ThreadPool> pool = make_thread_pool(threads);
-    OnednnThreadPool adapter(*pool);
+    OnednnThreadPool adapter(*pool, pool->size());
     const OnednnConcurrency scope(pool->size());
     Handles h;
     h.open(adapter);
@@ -152,7 +152,7 @@ TEST_CASE("oneDNN convolves forward and backward on Hone's threads") {
   for (int threads = 1; threads <= 4; ++threads) {
     CAPTURE(threads);
     const std::unique_ptr<ThreadPool> pool = make_thread_pool(threads);
-    OnednnThreadPool adapter(*pool);
+    OnednnThreadPool adapter(*pool, pool->size());
     const OnednnConcurrency scope(pool->size());
     Handles h;
     h.open(adapter);

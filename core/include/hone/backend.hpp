@@ -76,6 +76,9 @@ class Lowering {
   virtual const Graph& graph() const = 0;
   /// Threads that will run the steps.
   virtual int threads() const = 0;
+  /// How many parts to cut work into where the cut decides how numbers are rounded: `threads`, or
+  /// another number that is always the same (SessionOptions::deterministic).
+  virtual int parts() const { return threads(); }
   /// The buffer of a value in plain row-major layout.
   virtual BufferId of(ValueId v) = 0;
   /// A buffer that lives from its first writing to its last reading step.

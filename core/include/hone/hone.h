@@ -93,10 +93,11 @@ HONE_API void hone_model_free(hone_model* model);
 
 typedef struct hone_session_options {
   size_t struct_size;
-  int32_t threads;      /* the caller's included; 0: 1 */
-  int64_t memory_limit; /* bytes for weights, activations and scratch; 0: none */
-  const char* max_dims; /* "N=16,T=512": the largest extents of named dimensions, larger inputs are
-                           refused; null: none */
+  int32_t threads;       /* the caller's included; 0: 1 */
+  int64_t memory_limit;  /* bytes for weights, activations and scratch; 0: none */
+  const char* max_dims;  /* "N=16,T=512": the largest extents of named dimensions, larger inputs are
+                            refused; null: none */
+  int32_t deterministic; /* not 0: the same bits for any number of threads */
 } hone_session_options;
 
 /* `options` may be null. The model's weights are shared: the model may be freed, not changed. */
@@ -133,6 +134,7 @@ typedef struct hone_trainer_options {
   const char* spill_folder; /* where optimizer state may lie if the limit cannot be kept
                                otherwise; null: nowhere */
   const char* max_dims;     /* as of hone_session_options */
+  int32_t deterministic;    /* as of hone_session_options */
 } hone_trainer_options;
 
 /* Trains a copy of the model's weights. */

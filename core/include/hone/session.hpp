@@ -46,6 +46,11 @@ struct SessionOptions {
   /// own limit: a small extent elsewhere does not make up for it. Dimensions without a limit are
   /// free.
   std::vector<DimLimit> max_dims = {};
+  /// Whether the same inputs give the same bits for any number of threads. Otherwise they do from
+  /// run to run with one number of threads; with another, gradients of convolution weights may
+  /// round differently where oneDNN computes them. Costs some scratch memory. Another machine or
+  /// build may still round differently.
+  bool deterministic = false;
   /// Whether weights that lie in a mapped file may be read from it again whenever they are needed,
   /// where a limit cannot be kept otherwise: only those that a step uses then count. Results stay
   /// the same; it takes longer.
