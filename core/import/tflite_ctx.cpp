@@ -52,6 +52,7 @@ Result<Value> ImportState::add_constant(int tensor, std::span<const int64_t> per
 }
 
 Value ImportState::add_weight(TensorData t, Weight kind, std::string_view name) {
+  if (host) return host->add_weight(std::move(t), kind, name);
   if (outer) {
     captured.push_back(outer->add_weight(std::move(t), kind, name));
     return b.untyped_input(unique_name(name));
@@ -67,6 +68,7 @@ std::string ImportState::unique_name(int tensor) {
 }
 
 std::string ImportState::unique_name(std::string_view stem) {
+  if (host) return host->unique_name(stem);
   std::string name(stem);
   while (names_.contains(name)) name = format("{}_{}", stem, ++names_[std::string(stem)]);
   names_[name] = 0;

@@ -72,6 +72,7 @@ struct ImportState {
   std::string unique_name(int tensor);
   std::string unique_name(std::string_view name);
 
+  ImportState* host = nullptr;   ///< Of a graph that is imported into another's: that one's.
   ImportState* outer = nullptr;  ///< Of a body: where its operator stands.
   std::vector<Value> captured;   ///< Of a body: its weights, as values of `outer`.
 

@@ -17,7 +17,7 @@ namespace tflite {
 
 namespace {
 
-// Branches may have branches: so deep, and with so many operators and tensors in all, that a small
+// Bodies may have bodies: so deep, and with so many operators and tensors in all, that a small
 // file cannot unfold into an endless graph.
 constexpr int kMaxDepth = 16;
 constexpr int64_t kMaxUnfolded = int64_t{1} << 23;
@@ -34,6 +34,11 @@ const ImportRule* find_rule(Builtin code) {
   return found;
 }
 
+struct Drawing {
+  Graph graph;
+  Builder builder{graph, Composites::keep};
+};
+
 // Something in the file that Hone lacks: "LSTM", and where: "operator 3 'lstm_1'".
 struct Missing {
   std::string what;
@@ -43,34 +48,50 @@ struct Missing {
 class Importer {
  public:
   Importer(File& file, const OnnxImportOptions& options)
-      : file_(file),
-        options_(options),
-        b_(graph_, Composites::keep),
-        state_(file, b_),
-        made_(static_cast<size_t>(file.tensors())) {
+      : Importer(file, options, std::make_unique<Drawing>(), nullptr) {
     b_.set_fold_limit(kFoldLimitBytes);
   }
 
-  // For a branch of an operator that stands in `outer`.
+  // For a body of an operator that stands in `outer`.
   Importer(Importer& outer, File& body) : Importer(body, outer.options_) {
     state_.outer = &outer.state_;
     depth_ = outer.depth_ + 1;
     unfolded_ = outer.unfolded_;
   }
 
+  // For what a body makes of `inputs`, values of `host`, in the host's graph.
+  Importer(Importer& host, File& body, std::vector<Value> inputs)
+      : Importer(body, host.options_, nullptr, &host) {
+    state_.host = &host.state_;
+    given_ = std::move(inputs);
+    depth_ = host.depth_ + 1;
+    unfolded_ = host.unfolded_;
+  }
+
   Result<Graph> run() {
     HONE_TRY(import_graph());
     if (!missing_.empty()) return missing_error();
+    HONE_TRY(remove_dead(graph_));
     return std::move(graph_);
   }
 
  private:
+  Importer(File& file, const OnnxImportOptions& options, std::unique_ptr<Drawing> own,
+           Importer* host)
+      : file_(file),
+        options_(options),
+        own_(std::move(own)),
+        graph_(own_ ? own_->graph : host->graph_),
+        b_(own_ ? own_->builder : host->b_),
+        state_(file, b_),
+        made_(static_cast<size_t>(file.tensors())) {}
+
   Status import_graph() {
     unfolded_ += int64_t{1} + file_.operators() + file_.tensors();
     if (unfolded_ > kMaxUnfolded)
-      return invalid_model("with its branches the model has more than {} operators and tensors",
+      return invalid_model("with its bodies the model has more than {} operators and tensors",
                            kMaxUnfolded);
-    if (file_.graph().name()) graph_.name = file_.graph().name()->str();
+    if (own_ && file_.graph().name()) graph_.name = file_.graph().name()->str();
     find_constants();
     state_.weights = classify_weights(state_, options_);
     HONE_TRY(add_inputs());
@@ -82,10 +103,10 @@ class Importer {
     }
     if (!missing_.empty()) return {};
     HONE_TRY(add_outputs());
-    HONE_TRY(builder_status());
-    return remove_dead(graph_);
+    return builder_status();
   }
 
+  bool is_body() const { return state_.outer || state_.host; }
   Held& held(int tensor) { return state_.held[static_cast<size_t>(tensor)]; }
   int& source(int tensor) { return state_.source[static_cast<size_t>(tensor)]; }
 
@@ -107,6 +128,7 @@ class Importer {
   }
 
   Status add_inputs() {
+    size_t position = 0;
     for (const int32_t t : File::list(file_.graph().inputs())) {
       const std::string name(file_.name(t));
       if (made_[static_cast<size_t>(t)]) return invalid_model("the input '{}' occurs twice", name);
@@ -114,6 +136,10 @@ class Importer {
       made_[static_cast<size_t>(t)] = true;
       if (const std::string lack = file_.lack(t); !lack.empty()) {
         missing_.push_back({format("an input {}", lack), format("'{}'", name)});
+        continue;
+      }
+      if (state_.host) {
+        held(t).plain = given_[position++];
         continue;
       }
       const std::string unique = state_.unique_name(t);
@@ -217,12 +243,15 @@ class Importer {
     const bool can_be_held = tensors_can_be_held(o, position);
     for (const int32_t t : outs) made_[static_cast<size_t>(t)] = true;
     b_.set_scope(where.empty() ? format("operator_{}", position) : where);
-    const ImportRule* rule = find_rule(file_.code(o));
-    const bool is_if = file_.code(o) == Builtin::IF;
-    if (!rule && !is_if) missing_.push_back({file_.name_of(o), place(position, where)});
-    bool made = (rule || is_if) && can_be_held && inputs_at_hand(o);
-    if (made) {
-      HONE_ASSIGN(made, is_if ? import_if(o, who) : import_by(*rule, o, who, position));
+    const Builtin code = file_.code(o);
+    const ImportRule* rule = find_rule(code);
+    const bool has_bodies = code == Builtin::IF || code == Builtin::WHILE;
+    if (!rule && !has_bodies) missing_.push_back({file_.name_of(o), place(position, where)});
+    bool made = (rule || has_bodies) && can_be_held && inputs_at_hand(o);
+    if (made && rule) {
+      HONE_ASSIGN(made, import_by(*rule, o, who, position));
+    } else if (made) {
+      HONE_ASSIGN(made, code == Builtin::IF ? import_if(o, who) : import_while(o, who));
     }
     for (const int32_t t : outs) made ? give_name(t) : stand_in(t);
     return {};
@@ -248,7 +277,7 @@ class Importer {
     return false;
   }
 
-  // ---- branches
+  // ---- bodies
 
   // The value of a tensor in the file's layout; invalid when there is none.
   Result<Value> plain(int t) {
@@ -267,7 +296,7 @@ class Importer {
 
   // The graph, taking `before` values that it does not use after its own inputs, then its weights,
   // then `after`.
-  GraphPtr finish_body(size_t before, size_t after) {
+  Result<GraphPtr> finish_body(size_t before, size_t after) {
     const size_t own = graph_.inputs.size() - state_.captured.size();
     const std::vector<ValueId> weights(graph_.inputs.begin() + static_cast<ptrdiff_t>(own),
                                        graph_.inputs.end());
@@ -275,22 +304,45 @@ class Importer {
     for (size_t i = 0; i < before; ++i) (void)b_.untyped_input(state_.unique_name("unused"));
     graph_.inputs.insert(graph_.inputs.end(), weights.begin(), weights.end());
     for (size_t i = 0; i < after; ++i) (void)b_.untyped_input(state_.unique_name("unused"));
+    HONE_TRY(remove_dead(graph_));
     return std::make_shared<const Graph>(std::move(graph_));
   }
 
-  // Imports `body` as a branch of the operator `who`, with `inputs` and `outputs` of these numbers.
-  Status import_branch(Importer& branch, size_t inputs, size_t outputs, std::string_view who) {
-    if (branch.depth_ > kMaxDepth)
-      return invalid_model("{}: branches nest deeper than {}", who, kMaxDepth);
-    const size_t has = File::list(branch.file_.graph().inputs()).size();
-    if (has != inputs || File::list(branch.file_.graph().outputs()).size() != outputs)
-      return invalid_model("{}: a branch has {} inputs and {} outputs, expected {} and {}", who,
-                           has, File::list(branch.file_.graph().outputs()).size(), inputs, outputs);
-    const Status status = branch.import_graph();
+  // Imports a body of the operator `who`, with `inputs` and `outputs` of these numbers.
+  Status import_body(Importer& body, size_t inputs, size_t outputs, std::string_view who) {
+    if (body.depth_ > kMaxDepth)
+      return invalid_model("{}: bodies nest deeper than {}", who, kMaxDepth);
+    const size_t has = File::list(body.file_.graph().inputs()).size();
+    if (has != inputs || File::list(body.file_.graph().outputs()).size() != outputs)
+      return invalid_model("{}: a body has {} inputs and {} outputs, expected {} and {}", who, has,
+                           File::list(body.file_.graph().outputs()).size(), inputs, outputs);
+    body.unfolded_ = unfolded_;
+    const Status status = body.import_graph();
     if (!status.ok()) return status.with_context(who);
-    unfolded_ = branch.unfolded_;
-    for (Missing& m : branch.missing_) missing_.push_back(std::move(m));
+    unfolded_ = body.unfolded_;
+    for (Missing& m : body.missing_) missing_.push_back(std::move(m));
     return {};
+  }
+
+  // What the operator reads, in the file's layout.
+  Result<std::vector<Value>> plain_inputs(const schema::Operator& o) {
+    std::vector<Value> values;
+    for (const int32_t t : File::list(o.inputs())) {
+      HONE_ASSIGN(values.emplace_back(), plain(t));
+    }
+    return values;
+  }
+
+  // Sets the operator's outputs to those of the node that its bodies have become.
+  Result<bool> emit_control(const schema::Operator& o, const OpDef& op,
+                            const std::vector<Value>& inputs, Attrs attrs) {
+    const std::span<const int32_t> outs = File::list(o.outputs());
+    const std::vector<Value> made =
+        b_.emit_all(op, inputs, std::move(attrs), static_cast<int>(outs.size()));
+    HONE_TRY(builder_status());
+    HONE_ENSURE(made.size() == outs.size());
+    for (size_t k = 0; k < outs.size(); ++k) held(outs[k]).plain = made[k];
+    return true;
   }
 
   // Inputs: condition, what both branches take.
@@ -302,23 +354,53 @@ class Importer {
     HONE_ASSIGN(File yes, file_.body(branches->then_graph()));
     HONE_ASSIGN(File no, file_.body(branches->else_graph()));
     Importer then_(*this, yes), else_(*this, no);
-    HONE_TRY(import_branch(then_, in.size() - 1, outs.size(), who));
-    HONE_TRY(import_branch(else_, in.size() - 1, outs.size(), who));
+    HONE_TRY(import_body(then_, in.size() - 1, outs.size(), who));
+    HONE_TRY(import_body(else_, in.size() - 1, outs.size(), who));
     if (!missing_.empty()) return false;
-    std::vector<Value> inputs;
-    for (const int32_t t : in) {
-      HONE_ASSIGN(inputs.emplace_back(), plain(t));
-    }
+    HONE_ASSIGN(std::vector<Value> inputs, plain_inputs(o));
     const size_t first = then_.state_.captured.size(), second = else_.state_.captured.size();
     for (const Importer* branch : {&then_, &else_})
       inputs.insert(inputs.end(), branch->state_.captured.begin(), branch->state_.captured.end());
-    const std::vector<Value> made = b_.emit_all(
-        op::if_else, inputs, IfAttrs{then_.finish_body(0, second), else_.finish_body(first, 0)},
-        static_cast<int>(outs.size()));
-    HONE_TRY(builder_status());
-    HONE_ENSURE(made.size() == outs.size());
-    for (size_t k = 0; k < outs.size(); ++k) held(outs[k]).plain = made[k];
-    return true;
+    HONE_ASSIGN(GraphPtr then_graph, then_.finish_body(0, second));
+    HONE_ASSIGN(GraphPtr else_graph, else_.finish_body(first, 0));
+    return emit_control(o, op::if_else, inputs, IfAttrs{then_graph, else_graph});
+  }
+
+  // The body's outputs are its next inputs. The condition, a graph of its own, is computed before
+  // the loop, and in the body of what that gives.
+  Result<bool> import_while(const schema::Operator& o, const std::string& who) {
+    const auto* graphs = o.options_as<schema::WhileOptions>();
+    const std::span<const int32_t> in = File::list(o.inputs());
+    const size_t carried = in.size();
+    if (!graphs || carried == 0 || std::find(in.begin(), in.end(), -1) != in.end() ||
+        File::list(o.outputs()).size() != carried)
+      return invalid_model("{}: needs a condition, a body, and as many outputs as inputs", who);
+    HONE_ASSIGN(File test, file_.body(graphs->condition_graph()));
+    HONE_ASSIGN(File step, file_.body(graphs->body_graph()));
+    HONE_ASSIGN(std::vector<Value> inputs, plain_inputs(o));
+    Importer first(*this, test, inputs), body(*this, step);
+    HONE_TRY(import_body(first, carried, 1, who));
+    HONE_TRY(import_body(body, carried, carried, who));
+    if (!missing_.empty()) return false;
+    std::vector<Value> next;
+    for (const GraphOutput& v : body.graph_.outputs) next.emplace_back(&body.b_, v.value);
+    Importer again(body, test, std::move(next));
+    HONE_TRY(body.import_body(again, carried, 1, who));
+    unfolded_ = body.unfolded_;
+    HONE_ASSIGN(GraphPtr graph, body.finish_loop(again.results_[0]));
+    inputs.insert(inputs.begin(), {Value(), first.results_[0]});
+    inputs.insert(inputs.end(), body.state_.captured.begin(), body.state_.captured.end());
+    return emit_control(o, op::loop, inputs, LoopAttrs{graph, static_cast<int64_t>(carried)});
+  }
+
+  // Puts `condition` before the outputs, the iteration and the last condition before the inputs.
+  Result<GraphPtr> finish_loop(Value condition) {
+    b_.output(condition, "condition");
+    std::rotate(graph_.outputs.begin(), graph_.outputs.end() - 1, graph_.outputs.end());
+    for (const char* name : {"iteration", "last_condition"})
+      (void)b_.untyped_input(state_.unique_name(name));
+    std::rotate(graph_.inputs.begin(), graph_.inputs.end() - 2, graph_.inputs.end());
+    return finish_body(0, 0);
   }
 
   void give_name(int tensor) {
@@ -332,18 +414,19 @@ class Importer {
     for (const int32_t t : File::list(file_.graph().outputs())) {
       std::string name =
           file_.name(t).empty() ? format("tensor_{}", t) : std::string(file_.name(t));
-      if (state_.outer) name = format("out_{}", graph_.outputs.size());
-      if (graph_.find_output(name) >= 0) return invalid_model("the output '{}' occurs twice", name);
+      if (is_body()) name = format("out_{}", graph_.outputs.size());
+      if (!state_.host && graph_.find_output(name) >= 0)
+        return invalid_model("the output '{}' occurs twice", name);
       const std::string lack = file_.lack(t);
       if (!lack.empty()) return unsupported("the output '{}' is {}", name, lack);
-      HONE_ASSIGN(Value v, held(t).stored.valid() ? held(t).stored : plain(t));
+      const bool is_stored = !is_body() && held(t).stored.valid();
+      HONE_ASSIGN(Value v, is_stored ? held(t).stored : plain(t));
       HONE_TRY(builder_status());
       const auto q = file_.quantization(t);
-      // Branches hand real numbers on.
-      if (v.valid() && q && !state_.outer && !held(t).stored.valid())
-        v = state_.quantize(v, *q, q->axis);
+      // Bodies hand real numbers on.
+      if (v.valid() && q && !is_body() && !is_stored) v = state_.quantize(v, *q, q->axis);
       if (!v.valid()) return invalid_model("nothing makes the output '{}'", name);
-      b_.output(v, name);
+      state_.host ? results_.push_back(v) : b_.output(v, name);
     }
     return {};
   }
@@ -371,12 +454,14 @@ class Importer {
 
   File& file_;
   const OnnxImportOptions& options_;
-  Graph graph_;
-  Builder b_;
+  const std::unique_ptr<Drawing> own_;  // none where the graph is the host's
+  Graph& graph_;
+  Builder& b_;
   ImportState state_;
-  std::vector<bool> made_;  // by tensor: an input, or an operator's output
+  std::vector<Value> given_, results_;  // in a host's graph: inputs and outputs
+  std::vector<bool> made_;              // by tensor: an input, or an operator's output
   std::vector<Missing> missing_;
-  int depth_ = 0;  // of branches
+  int depth_ = 0;  // of bodies
   int64_t unfolded_ = 0;
 };
 

@@ -216,6 +216,26 @@ TEST_CASE("what moves into another type of the same scale saturates where that e
   CHECK(same_bits(run(f, {tensor_of<int8_t>({2}, {5, -5})}), tensor_of<float>({2}, {5, 0})));
 }
 
+TEST_CASE("a branch hands on what a constant stands for, also where its stored numbers are read") {
+  LiteFile f;
+  const int go = f.input("go", {}, ElementType::boolean);
+  lite::IfOptionsT o;
+  o.then_graph = 1, o.else_graph = 2;
+  const int a = f.quantize(f.tensor("a", {2}, ElementType::int8), {0.5f}, {1});
+  const int b = f.tensor("b", {2});
+  f.node(Builtin::IF, {go}, {a, b}).options.Set(o);
+  f.output(a).output(b);
+  for (int graph = 1; graph <= 2; ++graph) {
+    f.next_graph();
+    const int c = f.quantize(f.constant("c", tensor_of<int8_t>({2}, {7, -3})), {0.5f}, {1});
+    const int stored = f.op(Builtin::CAST, {c}, {2});
+    f.output(c).output(stored);
+  }
+  const auto outs = run_all(must(f.import()), {tensor_of<bool>({}, {1})});
+  CHECK(same_bits(outs[0], tensor_of<int8_t>({2}, {7, -3})));
+  CHECK(same_bits(outs[1], tensor_of<float>({2}, {7, -3})));
+}
+
 // ---- refused
 
 TEST_CASE("sums that stand for real numbers are read, not made, and only in 32 bits") {

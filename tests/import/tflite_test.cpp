@@ -138,11 +138,73 @@ TEST_CASE("both branches of an IF compute, and their weights are the model's") {
 
 TEST_CASE("branches that are not there, or contain themselves, are refused") {
   CHECK_ERROR(branching(3).import(), Code::invalid_model, "there is no graph 3, the file has 3");
-  CHECK_ERROR(branching(0).import(), Code::invalid_model, "a branch has 2 inputs and 1 outputs");
+  CHECK_ERROR(branching(0).import(), Code::invalid_model, "a body has 2 inputs and 1 outputs");
   LiteFile f;
   const int go = f.input("go", {}, ElementType::boolean);
   f.output(f.op(Builtin::IF, {go, go}, {}, lite::IfOptionsT(), ElementType::boolean));
-  CHECK_ERROR(f.import(), Code::invalid_model, "branches nest deeper than 16");
+  CHECK_ERROR(f.import(), Code::invalid_model, "bodies nest deeper than 16");
+}
+
+// i = first; while i < 3: x = x w + x; i = i + 1.
+LiteFile looping(int32_t first = 0) {
+  LiteFile f;
+  const int i = f.ints({first}), x = f.input("x", {1, 2});
+  const int count = f.tensor("count", {1}, ElementType::int32), y = f.tensor("y", {1, 2});
+  lite::WhileOptionsT o;
+  o.condition_graph = 1, o.body_graph = 2;
+  f.node(Builtin::WHILE, {i, x}, {count, y}).options.Set(o);
+  f.output(y).output(count);
+  f.next_graph();
+  const int a = f.input("i", {1}, ElementType::int32);
+  f.input("x", {1, 2});
+  f.output(f.op(Builtin::LESS, {a, f.ints({3})}, {1}, ElementType::boolean));
+  f.next_graph();
+  const int c = f.input("i", {1}, ElementType::int32), d = f.input("x", {1, 2});
+  const int w = f.constant("w", tensor_of<float>({2, 2}, {0, 1, 2, 0}));
+  const int product =
+      f.op(Builtin::FULLY_CONNECTED, {d, w}, {1, 2}, lite::FullyConnectedOptionsT());
+  f.output(f.op(Builtin::ADD, {c, f.ints({1})}, {1}, lite::AddOptionsT(), ElementType::int32));
+  f.output(f.op(Builtin::ADD, {product, d}, {1, 2}, lite::AddOptionsT()));
+  return f;
+}
+
+TEST_CASE("a WHILE runs its body as long as its condition holds, and the body's weights train") {
+  const Model m = must(looping().import());
+  REQUIRE_OK(verify(m.graph));
+  CHECK(value(m, "w").trainable);
+  // (1, 2) -> (2 + 1, 2 + 2) -> (4 + 3, 6 + 4) -> (10 + 7, 14 + 10)
+  const auto outs = run_all(m, {tensor_of<float>({1, 2}, {1, 2})});
+  CHECK(same_bits(outs[0], tensor_of<float>({1, 2}, {17, 24})));
+  CHECK(same_bits(outs[1], tensor_of<int32_t>({1}, {3})));
+  TempDir dir;
+  REQUIRE_OK(save_model(m, dir.file("m.hone")));
+  const auto again =
+      run_all(must(load_model(dir.file("m.hone"))), {tensor_of<float>({1, 2}, {1, 2})});
+  CHECK(same_bits(again[0], outs[0]));
+}
+
+TEST_CASE("a WHILE whose condition is false at once gives what it got") {
+  const auto outs = run_all(must(looping(5).import()), {tensor_of<float>({1, 2}, {1, 2})});
+  CHECK(same_bits(outs[0], tensor_of<float>({1, 2}, {1, 2})));
+  CHECK(same_bits(outs[1], tensor_of<int32_t>({1}, {5})));
+}
+
+TEST_CASE("the condition and the body of a WHILE that do not fit it are refused") {
+  const auto spoil = [](auto change) {
+    LiteFile f = looping();
+    change(f);
+    return f.import().status();
+  };
+  CHECK_ERROR(spoil([](LiteFile& f) { f.model().subgraphs[1]->outputs.push_back(0); }),
+              Code::invalid_model, "a body has 2 inputs and 2 outputs, expected 2 and 1");
+  CHECK_ERROR(spoil([](LiteFile& f) { f.model().subgraphs[2]->outputs.pop_back(); }),
+              Code::invalid_model, "a body has 2 inputs and 1 outputs, expected 2 and 2");
+  CHECK_ERROR(spoil([](LiteFile& f) { f.model().subgraphs[0]->operators[0]->outputs.pop_back(); }),
+              Code::invalid_model, "as many outputs as inputs");
+  CHECK_ERROR(spoil([](LiteFile& f) {
+                f.model().subgraphs[0]->operators[0]->options.AsWhileOptions()->body_graph = 3;
+              }),
+              Code::invalid_model, "there is no graph 3");
 }
 
 // ---- refused
@@ -269,6 +331,7 @@ TEST_CASE("a TensorFlow Lite file cut short anywhere is refused or still sound")
 TEST_CASE("no changed byte of a TensorFlow Lite file brings the importer down") {
   for_each_bad_byte(small_file(), 1, survive);
   for_each_bad_byte(branching().bytes(), 1, survive);
+  for_each_bad_byte(looping().bytes(), 1, survive);
 }
 
 }  // namespace
