@@ -76,13 +76,13 @@ void import_log_softmax(ImportCtx& c) {
   if (c.require(1)) c.set(0, c.emit(op::log_softmax, {c.in(0)}, AxisAttrs{-1}));
 }
 
-// x / max(sqrt(sum of x^2 over the last axis), 1e-6).
+// x / max(norm of x over the last axis, 1e-6): rows of zeros stay zeros, with gradients that are
+// numbers.
 void import_l2_normalization(ImportCtx& c) {
   const auto* o = c.options<schema::L2NormOptions>();
   if (!o || !c.require(1)) return;
   const Value x = c.in(0);
-  const Value squares = c.emit(op::sum, {c.emit(op::mul, {x, x})}, ReduceAttrs{{-1}, true});
-  const Value norm = c.emit(op::clip, {c.emit(op::sqrt, {squares})},
+  const Value norm = c.emit(op::clip, {c.emit(op::l2_norm, {x}, ReduceAttrs{{-1}, true})},
                             ClipAttrs{1e-6, std::numeric_limits<double>::infinity()});
   c.set(0, c.activate(c.emit(op::div, {x, norm}), o->activation()));
 }

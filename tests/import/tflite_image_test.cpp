@@ -358,6 +358,25 @@ TEST_CASE("an imported network trains: all its weights learn and the loss falls"
   CHECK_LT(last, 0.5 * first);
 }
 
+TEST_CASE("a row of zeros through L2_NORMALIZATION hands gradients on that are numbers") {
+  LiteFile f;
+  const int32_t w = f.constant("w", tensor_of<float>({2, 2}, {3, 4, 0, 0}));
+  const int32_t sum = f.op(Builtin::MUL, {f.input("x", {2, 2}), w}, {2, 2}, lite::MulOptionsT());
+  f.output(f.op(Builtin::L2_NORMALIZATION, {sum}, {2, 2}, lite::L2NormOptionsT()));
+  TrainerOptions options;
+  options.loss = [](Builder&, const NamedValues& outputs,
+                    const NamedValues& targets) -> Result<Value> {
+    HONE_ASSIGN(const Value y, targets.find("y"));
+    return loss::mse(outputs.items()[0].second, y);
+  };
+  Trainer trainer = must(Trainer::create(must(f.import()), options));
+  const TensorData ones = tensor_of<float>({2, 2}, {1, 1, 1, 1});
+  const auto gradients = must(trainer.gradients(
+      std::vector<NamedTensor>{{"x", ones}, {"y", tensor_of<float>({2, 2}, {0, 0, 0, 0})}}));
+  CHECK_EQ(gradients.size(), 1);
+  CHECK(all_close(gradients[0].data, tensor_of<float>({2, 2}, {0, 0, 0, 0}), 1e-6, 1e-6));
+}
+
 // Numbers that come through a changed byte reach the rules: strides, groups, axes, paddings.
 TEST_CASE("no changed byte of a network on images brings the importer down") {
   const auto survive = [](const std::string& bytes) {
