@@ -332,15 +332,17 @@ TEST_CASE("going along with the layout does not change the numbers") {
   CHECK(all_close(run(kept, {x}), run_all(slow, {x})[0], 1e-5, 1e-6));
 }
 
+// The first output against the target "y".
+Result<Value> mse_to_y(Builder&, const NamedValues& outputs, const NamedValues& targets) {
+  HONE_ASSIGN(const Value y, targets.find("y"));
+  return loss::mse(outputs.items()[0].second, y);
+}
+
 TEST_CASE("an imported network trains: all its weights learn and the loss falls") {
   const Model m = must(network(-1).import());
   TrainerOptions options;
   options.optimizer.lr = 0.02;
-  options.loss = [](Builder&, const NamedValues& outputs,
-                    const NamedValues& targets) -> Result<Value> {
-    HONE_ASSIGN(const Value y, targets.find("y"));
-    return loss::mse(outputs.items()[0].second, y);
-  };
+  options.loss = mse_to_y;
   Trainer trainer = must(Trainer::create(m, options));
   CHECK_EQ(trainer.trainable().size(), 6);
   const std::vector<NamedTensor> batch = {{"x", random_tensor({DType::f32, {3, 4, 4, 2}}, 21)},
@@ -361,14 +363,11 @@ TEST_CASE("an imported network trains: all its weights learn and the loss falls"
 TEST_CASE("a row of zeros through L2_NORMALIZATION hands gradients on that are numbers") {
   LiteFile f;
   const int32_t w = f.constant("w", tensor_of<float>({2, 2}, {3, 4, 0, 0}));
-  const int32_t sum = f.op(Builtin::MUL, {f.input("x", {2, 2}), w}, {2, 2}, lite::MulOptionsT());
-  f.output(f.op(Builtin::L2_NORMALIZATION, {sum}, {2, 2}, lite::L2NormOptionsT()));
+  const int32_t product =
+      f.op(Builtin::MUL, {f.input("x", {2, 2}), w}, {2, 2}, lite::MulOptionsT());
+  f.output(f.op(Builtin::L2_NORMALIZATION, {product}, {2, 2}, lite::L2NormOptionsT()));
   TrainerOptions options;
-  options.loss = [](Builder&, const NamedValues& outputs,
-                    const NamedValues& targets) -> Result<Value> {
-    HONE_ASSIGN(const Value y, targets.find("y"));
-    return loss::mse(outputs.items()[0].second, y);
-  };
+  options.loss = mse_to_y;
   Trainer trainer = must(Trainer::create(must(f.import()), options));
   const TensorData ones = tensor_of<float>({2, 2}, {1, 1, 1, 1});
   const auto gradients = must(trainer.gradients(
